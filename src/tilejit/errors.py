@@ -343,7 +343,7 @@ def in_body(kind: type[TilejitError]) -> type[TilejitError]:
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """A "did you mean" sentence for a misspelt name, or None."""
-    close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, [candidate for candidate in candidates if candidate != name], n=1, cutoff=0.6)
     return f"did you mean `{close[0]}`?" if close else None
 
 

@@ -14,6 +14,13 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         out[:] = x + float(c.k)
     return out
 """
+FILLED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + pl.col_sum(pl.row_sum(pl.full({expression}, dtype=pl.FP32, value=1.0)))
+    return out
+"""
 UNROLLED = """
 @pl.jit
 def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
@@ -59,6 +66,8 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], n: "{expression}" = 3):
 PLAIN = "class C:\n    pass\nOBJ = C()\nOBJ.k = 3\n"
 
 EVIL = "class Evil(str):\n    __hash__ = str.__hash__\n    def __eq__(self, other):\n        return True\n"
+CONSTANT = "L = [3]\ndef f():\n    k = 111.0\n    return k[0]\nf.__code__ = f.__code__.replace(co_consts=tuple(L if c == 111.0 else c for c in f.__code__.co_consts))"
+DESCRIBED = "class D:\n    pass\nclass G:\n    def __get__(self, owner, cls):\n        return 4\n    def __set__(self, owner, value):\n        pass\nBEFORE = D\nclass C:\n    k = D()\nOBJ = C()\nvars(OBJ)['k'] = 3\nvars(C)['k'].__class__ = BEFORE"
 SUBCLASS = "import types\nclass G(dict):\n    def __getitem__(self, k):\n        return N if k == 'Q' else dict.__getitem__(self, k)\nN = 3\ndef g():\n    return Q\nf = types.FunctionType(g.__code__, G(Q=3, __builtins__=__builtins__))"
 HELPERS = "def make():\n    @pl.jit.inline\n    def inner(t: pl.Tensor, k: int = 3):\n        return t + float(k)\n    return inner\nA = make()\nB = make()\n"
 TWICE = "x = m.np.ones((2, 3), m.np.float32); [m.kernel(x, x + 1) for _ in range(3)]; "
@@ -181,10 +190,22 @@ ODD = [
     ("limit of digits that a helper reads", "T = '1' * 1000\ndef f(text):\n    return int(text) % 7", "f(T)", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),
     ("limit of digits that a helper makes", "N = 1000\ndef f():\n    n = 10\n    return len('%d' % n ** N)", "f()", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),
     ("limit of digits that a kernel reads", "N = 1000", "int('1' * N) % 7", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),
+    ("identity of a text that a helper is given", "TEXT = 'some text ' * 3\nWANTED = TEXT\ndef f(a):\n    return 3 if a is WANTED else 4", "f(TEXT)", ("= TEXT", "= ''.join(list(TEXT))"), "m.WANTED = ''.join(list(m.TEXT))", "m.WANTED = m.TEXT"),
+    ("identity of a tuple that a helper is given", "T = tuple([1.5, 2])\nWANTED = {id(T): 3}\ndef f(a):\n    return WANTED.get(id(a), 4)", "f(T)", ("id(T): 3", "0: 3"), "m.T = tuple([1.5, 2])", ""),
+    ("identity of a number that is read anew", "N = 10 ** 12\nWANTED = N\ndef f(a):\n    return 3 if a is WANTED else 4", "f(N)", ("= N", "= N + 1"), "m.N = int('1' + '0' * 12)", "m.N = m.WANTED"),
+    ("list among the constants of a helper", CONSTANT, "f()", ("L = [3]", "L = [4]"), "m.L[0] = 4", "m.L[0] = 3"),
+    ("array in a tuple that is a shape", "import numpy as np\nT = (np.array(3), 4)", "T", ("array(3)", "array(5)"), "m.T[0][...] = 5", "m.T[0][...] = 3"),
+    ("class of an attribute that becomes a descriptor", DESCRIBED, "OBJ.k", ("BEFORE = D", "BEFORE = G"), "m.C.k.__class__ = m.G", "vars(m.C)['k'].__class__ = m.D"),
+    ("key that equals another name later", EVIL.replace("True", "other == ON[0]") + "ON = ['zzz']\nglobals()[Evil('abs')] = lambda v: 9", "abs(-3)", ("'zzz'", "'abs'"), "m.ON[0] = 'abs'", "m.ON[0] = 'zzz'"),
+    ("metaclass that answers everything", "N = 3\nclass M(type):\n    def __getattribute__(cls, name):\n        return N\nclass C(metaclass=M):\n    pass", "C.k", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("instance of such a class", "class M(type):\n    def __getattribute__(cls, name):\n        return 5\nclass C(metaclass=M):\n    pass\nOBJ = C()\nOBJ.k = 3", "OBJ.k", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("module without a name", "import types\nP = types.ModuleType('P')\nP.k = 3\ndel P.__name__", "P.k", ("k = 3", "k = 4"), "m.P.k = 4", "m.P.k = 3"),
+    ("module whose name is no text", "import types\nP = types.ModuleType('P')\nP.k = 3\nP.__name__ = None", "P.k", ("k = 3", "k = 4"), "m.P.k = 4", "m.P.k = 3"),
     ("dtype in a quoted annotation", "T = pl.FP32", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),
 ]  # fmt: skip
 KERNELS = {
     "object in a local": LOCAL,
+    "array in a tuple that is a shape": FILLED,
     "objects of an unrolled loop": UNROLLED,
     "helper of an unrolled loop": UNROLLED,
     "list of an unrolled loop": UNROLLED,

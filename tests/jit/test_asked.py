@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import StaleCaptureError
+from tilejit.errors import StaleCaptureError, UnsupportedFeatureError
 from tilejit.jit.function import JITFunction
 from tilejit.runtime.call.layout import supported
 
@@ -192,10 +192,13 @@ def test_a_method_is_watched_with_its_class_and_its_object(make: Callable[..., M
 
 
 def test_a_list_that_the_kernel_gives_to_a_function_is_a_new_one_each_time(make: Callable[..., Made]) -> None:
-    setup = "def helper(items, more):\n    items.append(1)\n    more['k'] = items.append(2)\n    return len(items) + len(more)\n"
-    kernel, _ = make(setup, "helper([5, 6], {'a': 1})", 6.0)
+    setup = "kept = []\ndef helper(items, more):\n    kept.append((items, more))\n    return len(items) + len(more)\n"
+    kernel, names = make(setup, "helper([5, 6], {'a': 1})", 3.0)
     for _ in range(3):
-        assert added(kernel) == 6.0
+        items, more = names["kept"][-1]
+        items.append(1)
+        more["b"] = 2
+        assert added(kernel) == 3.0
 
 
 def test_names_that_python_would_spell_anew_are_read_as_they_are(make: Callable[..., Made]) -> None:
@@ -283,3 +286,36 @@ def test_threads_change_and_call(make: Callable[..., Made]) -> None:
     for value in (3, 4):
         values[0] = value
         assert added(kernel) == value
+
+
+LISTS = """
+FLAG = 0
+def changed(values, extra):
+    if FLAG:
+        values.append(3)
+        extra["a"] = 4
+    return sum(values)
+
+@pl.jit(on_drift="recompile")
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    values, extra = [1, 2], {"a": 1}
+    total = changed({given}) + len(values) + len(extra)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(total)
+    return out
+"""
+
+
+@pytest.mark.parametrize("given", ["values, extra", "values, extra=extra", "*(values, extra)", "list(values), extra"])
+def test_a_helper_that_changes_what_the_kernel_made_is_refused(given: str, make_kernel: MakeKernel, way: str) -> None:
+    """Cold and warm alike: the kernel goes on with what it made, and would not see the change."""
+    kernel = make_kernel(LISTS.replace("{given}", given))
+    for _ in range(3):
+        assert added(kernel) == 6
+    names = kernel.definition.function.__globals__
+    names["FLAG"] = 1
+    for _ in range(2):
+        with pytest.raises(UnsupportedFeatureError, match=r"`changed.*` changes a (list|dict) that the kernel made"):
+            added(kernel)
+    names["FLAG"] = 0
+    assert added(kernel) == 6

@@ -13,7 +13,8 @@ import pytest
 import tilejit.language as pl
 from tilejit.errors import ArgumentError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.jit.function import JITFunction
-from tilejit.jit.reads.trace import Answers, Trace
+from tilejit.jit.reads.answers import Answers
+from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.dynamic import analyse
 from tilejit.jit.specialize.meta import DynDim, TensorMeta
 from tilejit.jit.specialize.program import Specializer

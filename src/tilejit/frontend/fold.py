@@ -217,7 +217,7 @@ def runtime_argument(path: str, argument: str) -> UnsupportedFeatureError:
 def describe(value: object) -> str:
     """A few words for a compile-time value in a message."""
     if isinstance(value, ModuleType):
-        return f"module `{value.__name__}`"
+        return f"module `{getattr(value, '__name__', '?')}`"
     if isinstance(value, type):
         return f"class `{value.__name__}`"
     try:
@@ -251,7 +251,7 @@ def format_string(
 
 def is_language(owner: object) -> bool:
     """Whether `owner` is `pl` or one of its namespaces."""
-    name = owner.__name__ if isinstance(owner, ModuleType) else type(owner).__module__
+    name = getattr(owner, "__name__", None) if isinstance(owner, ModuleType) else type(owner).__module__
     return name in ("tilejit.language", "tilejit.pto")
 
 

@@ -13,8 +13,9 @@ from tilejit.jit.disk.fingerprint import reader_text, toolchain
 from tilejit.jit.disk.kernels import TREE, kernel_name
 from tilejit.jit.disk.stores import store
 from tilejit.jit.reads import manifest as manifests
+from tilejit.jit.reads.answers import Asked
 from tilejit.jit.reads.scope import Reads
-from tilejit.jit.reads.trace import Asked, Trace
+from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.arguments import Argument, TensorArgument
 from tilejit.jit.specialize.dependencies import reachable
 from tilejit.jit.specialize.dynamic import analyse, annotated, may_be_dynamic

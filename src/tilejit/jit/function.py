@@ -21,8 +21,8 @@ from tilejit.jit.definition import Definition, with_defaults
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.programs import Found, Programs
+from tilejit.jit.reads.answers import Answers
 from tilejit.jit.reads.asking import asking
-from tilejit.jit.reads.trace import Answers
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, bind_others, stays_runtime
 from tilejit.runtime.arrays import devices_of, view_of

@@ -21,10 +21,11 @@ from tilejit.jit.disk.fingerprint import sources_changed
 from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.extents import Extents
 from tilejit.jit.reads import facts
+from tilejit.jit.reads.answers import Answers, Table
 from tilejit.jit.reads.manifest import Node
 from tilejit.jit.reads.scope import OldAnnotations, Reads
 from tilejit.jit.reads.spelling import shown
-from tilejit.jit.reads.trace import Answers, Table, Trace
+from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.watch import FunctionState
 from tilejit.jit.specialize.arguments import BoundArguments, argument_fields
 from tilejit.jit.specialize.dependencies import renew

@@ -15,7 +15,8 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.disk.fingerprint import toolchain, toolchain_text
 from tilejit.jit.disk.stores import store
 from tilejit.jit.reads import manifest as manifests
-from tilejit.jit.reads.trace import Asked, Trace
+from tilejit.jit.reads.answers import Asked
+from tilejit.jit.reads.trace import Trace
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.lazy import lazy

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tilejit.jit.reads.owners import OWNED, maybe_definition
-from tilejit.jit.reads.plain import is_plain, same
-from tilejit.jit.reads.questions import MISSING, OPERATIONS, OPERATORS, is_language
+from tilejit.jit.reads.plain import defining_module, is_plain, same
+from tilejit.jit.reads.questions import MISSING, OPERATIONS, OPERATORS, answered, holds_made, is_language
 from tilejit.runtime.call.bindings import Word
 from tilejit.types.annotations import Once, Untracked
 
@@ -46,6 +46,13 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Number:
     """The object that an earlier question gave."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The object of now for a plain value that an earlier question gave: equal to the one before, so that nothing has to be asked because of it."""
 
     number: int
 
@@ -103,7 +110,7 @@ def is_kin(found: object, known: object) -> bool:
     kernels = [maybe_definition(value) for value in (found, known)]
     if kernels[0] is not None or kernels[1] is not None:
         return kernels[0] is not None and kernels[1] is not None and kernels[0].digest == kernels[1].digest and not kernels[0].is_replaced
-    return not any(is_language(value) or (type(value).__module__.startswith("tilejit.") and not isinstance(value, Once)) for value in (found, known))
+    return not any(is_language(value) or (defining_module(value).startswith("tilejit.") and not isinstance(value, Once)) for value in (found, known))
 
 
 def agrees(step: Step, found: object) -> bool:
@@ -120,7 +127,7 @@ def agrees(step: Step, found: object) -> bool:
 
 _NAMES: dict[str, object] = {
     **{kind.__name__: kind for kind in (type, int, float, str, bytes, slice, Exception)},
-    "agrees": agrees, "same": same, "definition": maybe_definition, "this_thread": threading.get_ident,
+    "agrees": agrees, "same": same, "answered": answered, "definition": maybe_definition, "this_thread": threading.get_ident,
 }  # fmt: skip
 """What the text means by these names, whatever somebody assigned to builtins since."""
 _FRAME = """
@@ -206,17 +213,20 @@ class _Writer:
             return f"{texts[0]}[{texts[1]}]"
         elif operation == "operator":
             return f"{self.bound(f'o{place}_{number}', OPERATORS[str(step.operands[0])])}({', '.join(texts[1:])})"
-        elif operation == "call" and not moves:
+        elif operation == "call" and not moves and not holds_made(step.operands[1]):
             given = [f"*{texts[1]}"] * bool(step.operands[1]) + [f"**{texts[2]}"] * bool(step.operands[2])
             return f"{texts[0]}({', '.join(given)})"
+        given = f"{self.bound(f'm{place}_{number}', step.operands)}, ({', '.join(texts)},)"
         again = f"{self.bound(f'q_{operation}', OPERATIONS[operation])}({', '.join(texts)})"
+        if any(map(holds_made, step.operands)):
+            again = f"answered('{operation}', {given})"
         if step.once:  # of a function that is another one now it is the first time
             return f"k{place}_{number} if {texts[0]} is {self.bound(f'{texts[0]}_once', questions.objects[step.operands[0].number])} else {again}"
         return again
 
     def operand(self, operand: object, questions: Questions, found: dict[int, str], name: str) -> str:
         """What a question is about, as Python text."""
-        if type(operand) is Number:
+        if type(operand) is Number or type(operand) is Same:
             number = operand.number
             return found[number] if number in found else self.bound(name, questions.objects[number])
         if _is_constant(operand):
@@ -239,7 +249,7 @@ def _is_constant(operand: object) -> bool:
     """Whether an operand is the same for each call: no object of now, and no list or dict, which whoever gets it may change."""
     if type(operand) is tuple:
         return all(map(_is_constant, cast("tuple[object, ...]", operand)))
-    return type(operand) not in (Number, list, dict) and (type(operand) is not slice or not any(True for _ in numbers_in(operand)))
+    return type(operand) not in (Number, Same, list, dict) and (type(operand) is not slice or all(map(_is_constant, _parts(operand))))
 
 
 def _parts(operand: object) -> list[object]:

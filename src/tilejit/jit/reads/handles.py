@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, cast
 
 
 class Handle:
@@ -47,6 +48,19 @@ def is_handle(value: object) -> bool:
 def is_made_here(value: object) -> bool:
     """Whether a value is a list or dict that a kernel made, without handles: those of the user are handles themselves."""
     return type(value) in (list, dict, tuple) and not holds_handle(value)
+
+
+def rebuilt(value: object, member: Callable[[object], object]) -> object:
+    """A tuple, list, dict or slice that a kernel made, with `member` of each of its members; anything else as it is."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind([member(item) for item in cast("tuple[object, ...]", value)])
+    if kind is dict:
+        return {member(key): member(item) for key, item in cast("dict[object, object]", value).items()}
+    if kind is slice:
+        part = cast("slice", value)
+        return slice(member(part.start), member(part.stop), member(part.step))
+    return value
 
 
 def holds_handle(value: object) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from tilejit.jit.reads.trace import Trace, Unanswered
+from tilejit.jit.reads.answers import Unanswered
+from tilejit.jit.reads.trace import Trace
 
 Leaf = TypeVar("Leaf")
 MAX_LEAVES = 256

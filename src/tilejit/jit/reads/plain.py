@@ -7,6 +7,7 @@ import enum
 import json
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -72,6 +73,20 @@ def is_open(value: object, name: str) -> bool:
         return name not in value.__members__
     fixed = ("name", "value") if isinstance(value, enum.Enum) else DType.__dataclass_fields__ if isinstance(value, DType) else ()
     return name not in fixed
+
+
+def defining_module(value: object) -> str:
+    """The module of an object's class, whatever its metaclass answers; "" where it has none."""
+    try:
+        found = _module_of(type(value))
+    except AttributeError:
+        found = None
+    return found if isinstance(found, str) else ""
+
+
+_module_of: Callable[[type], object] = vars(type)["__module__"].__get__
+class_name: Callable[[type], str] = vars(type)["__qualname__"].__get__
+"""What a class is called, whatever its metaclass answers."""
 
 
 def _is_number(value: np.generic) -> bool:
@@ -176,6 +191,11 @@ def steady(value: object) -> object:
     if kind is complex or isinstance(value, np.generic):
         return value if value == value else _NANS.setdefault(written(value), decode(encode(value)))
     return value
+
+
+def interned(value: object) -> object:
+    """A text that could be a name as Python's own constants have it: one object for all that are equal."""
+    return sys.intern(value) if type(value) is str and value.isascii() and value.replace("_", "a").isalnum() else value
 
 
 _NANS: dict[str, object] = {}

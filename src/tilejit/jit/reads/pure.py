@@ -76,6 +76,10 @@ def _words(function: object, seen: _Seen) -> list[Word] | None:
             out += words
         elif this.opname not in _HARMLESS:
             return None
+        elif this.opname in ("LOAD_CONST", "RETURN_CONST") and not _is_constant(this.argval):
+            return None  # code that was put together by hand may have anything there
+        elif this.opname == "IS_OP" and not _is_single(instructions[place - 1]):
+            return None  # of numbers and texts only Python knows which object they are
         else:
             seen.take(this.argval if this.opname in ("LOAD_CONST", "RETURN_CONST") else None)
             seen.converts = seen.converts or (this.opname == "BINARY_OP" and this.argrepr.startswith("%"))
@@ -116,6 +120,15 @@ def _usable(value: object) -> bool:
 
 def _holds_text(value: object) -> bool:
     return isinstance(value, str | bytes) or (isinstance(value, tuple | frozenset) and any(map(_holds_text, cast("tuple[object, ...]", value))))
+
+
+def _is_constant(value: object) -> bool:
+    return _is_data(value) or (type(value) is frozenset and all(map(_is_data, cast("frozenset[object]", value))))
+
+
+def _is_single(instruction: dis.Instruction) -> bool:
+    """Whether an instruction gives the only object of its kind."""
+    return instruction.opname == "LOAD_CONST" and (instruction.argval is None or type(instruction.argval) is bool)
 
 
 def _is_data(value: object) -> bool:

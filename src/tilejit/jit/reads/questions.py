@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator as python_operator
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tilejit.errors import UncacheableValueError
+from tilejit.errors import UncacheableValueError, UnsupportedFeatureError
 from tilejit.frontend import fold
-from tilejit.jit.reads.plain import NotPlain, encode, is_plain
+from tilejit.jit.reads.plain import NotPlain, defining_module, encode, is_plain
 from tilejit.runtime.arrays import is_masked
 
 if TYPE_CHECKING:
@@ -68,7 +68,10 @@ def quoted(owner: Definition) -> str:
 
 def is_language(value: object) -> bool:
     """Whether a value is our own package, or a module of ours under another name (`tilejit.compat`): then what is in it is no read."""
-    return isinstance(value, types.ModuleType) and "tilejit" in (value.__name__.partition(".")[0], type(value).__module__.partition(".")[0])
+    if not isinstance(value, types.ModuleType):
+        return False
+    names = (cast("dict[str, object]", object.__getattribute__(value, "__dict__")).get("__name__"), defining_module(value))
+    return any(isinstance(name, str) and name.partition(".")[0] == "tilejit" for name in names)
 
 
 def assigned(module: types.ModuleType, *names: str) -> object:
@@ -171,6 +174,41 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "content": content,
 }
 """All of them. Those that take a `path` use it for messages only."""
+
+def answered(operation: str, operands: Sequence[object], raws: Sequence[object], path: str | None = None) -> object:
+    """The answer to a question. Lists and dicts that the kernel made itself must come back as they were given: it knows of no change in them."""
+    made = [*_made(operands, raws)] if len(operands) == len(raws) else []
+    before = [_members(one) for one in made]
+    answer = OPERATIONS[operation](*raws) if path is None else OPERATIONS[operation](*raws, path=path)
+    for one, members in zip(made, before, strict=True):
+        now = _members(one)
+        if len(now) != len(members) or any(map(python_operator.is_not, now, members)):
+            what = f"`{(path or operation).strip('`')}` changes a {type(one).__name__} that the kernel made, which would be lost"
+            raise UnsupportedFeatureError(what, help=f"let it work on a copy, and return the new {type(one).__name__} if the kernel needs it")
+    return answer
+
+
+def holds_made(operand: object) -> bool:
+    """Whether there is a list or dict of the kernel's in an operand."""
+    return type(operand) in (list, dict) or (type(operand) is tuple and any(map(holds_made, cast("tuple[object, ...]", operand))))
+
+
+def _made(operand: object, raw: Any) -> Iterator[Any]:
+    """The lists and dicts of the kernel's, as Python is given them; those of the user stand behind numbers."""
+    kind = type(operand)
+    if kind is list or kind is dict:
+        yield raw
+    if kind is list or kind is tuple:
+        for one, other in zip(cast("list[object]", operand), raw, strict=True):
+            yield from _made(one, other)
+    elif kind is dict:
+        for one, other in zip(cast("dict[object, object]", operand).values(), raw.values(), strict=True):
+            yield from _made(one, other)
+
+
+def _members(made: list[object] | dict[object, object]) -> list[object]:
+    return [part for pair in made.items() for part in pair] if isinstance(made, dict) else list(made)
+
 
 SPOKEN = frozenset({"attr", "item", "call", "operator", "truth", "items", "text", "content"})
 """Operations that are told how the kernel's text spells them."""

@@ -8,7 +8,7 @@ from typing import cast
 
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.reads.owners import OWNED
-from tilejit.jit.reads.plain import is_plain, language_path
+from tilejit.jit.reads.plain import class_name, is_plain, language_path
 
 SIGNS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<", "RShift": ">>", "BitAnd": "&", "BitOr": "|",
@@ -27,10 +27,10 @@ def shown(value: object, width: int = 80) -> str:
         try:
             text = language_path(value) or repr(value)
         except Exception:
-            text = f"a {type(value).__qualname__}"  # an integer longer than Python writes, or members whose repr fails
+            text = f"a {class_name(type(value))}"  # an integer longer than Python writes, or members whose repr fails
     else:
-        name = f" {cast('type', value).__qualname__}" if type(value) in _NAMED else ""
-        text = f"{type(value).__qualname__}{name}" if name else f"a {type(value).__qualname__}"
+        name = f" {class_name(value) if isinstance(value, type) else cast('types.FunctionType', value).__qualname__}" if type(value) in _NAMED else ""
+        text = f"{class_name(type(value))}{name}" if name else f"a {class_name(type(value))}"
     return text if len(text) <= width else text[: width - 3] + "…"
 
 

@@ -6,82 +6,22 @@ import hashlib
 import json
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from tilejit.errors import ArtifactError, ParserTypeError, StaleCaptureError, UndefinedVariableError, UnsupportedFeatureError
 from tilejit.jit.definition import Definition
-from tilejit.jit.reads.handles import Handle, holds_handle, is_handle
+from tilejit.jit.reads.answers import Answers, Asked, Known, Table, Unanswered
+from tilejit.jit.reads.handles import Handle, holds_handle, is_handle, rebuilt
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
-from tilejit.jit.reads.plain import decode, encode, is_plain, steady
-from tilejit.jit.reads.questions import MISSING, OPERATIONS, SPOKEN, is_language, refusal
+from tilejit.jit.reads.plain import class_name, decode, defining_module, encode, interned, is_plain, steady
+from tilejit.jit.reads.questions import MISSING, SPOKEN, is_language, refusal
 from tilejit.jit.reads.spelling import shown, spelled_as
 from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.types.annotations import DynVar, Once, Untracked
 
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
-
-
-class Answers:
-    """The answers of one call. The same question is asked once, whoever asks; an exception is an answer too, but none that is ever kept."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[object, Exception | None, object]] = {}
-        self._raised: set[int] = set()
-        self.asking = ""
-        """What is asked now, or was asked last."""
-
-    def ask(self, key: str, operation: Callable[..., object], operands: tuple[object, ...], path: str | None) -> object:
-        """The answer; `key` says which question it is, objects by identity (they are kept alive)."""
-        found = self._known.get(key)
-        if found is None:
-            try:
-                found = (operation(*operands) if path is None else operation(*operands, path=path), None, operands)
-            except Exception as error:
-                found = (None, error, operands)
-                self._raised.add(id(error))
-            self._known[key] = found
-        if found[1] is not None:
-            raise found[1]
-        return found[0]
-
-    def raised(self, error: Exception) -> bool:
-        """Whether an error is the answer to a question, not one of ours."""
-        return id(error) in self._raised
-
-
-class Unanswered(Exception):
-    """A question that was written down ends in an error now: it agrees with no entry."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """An answer that a kernel of this process stands on."""
-
-    answer: str
-    value: object
-    shown: str
-
-
-Table = dict[str, Known]
-"""By question: what it is about from the root on, whatever number it had."""
-
-
-@dataclass(slots=True)
-class Asked:
-    """One question with its answer."""
-
-    question: str
-    """As JSON; operands are plain values or numbers of questions."""
-    answer: str
-    identity: str
-    """The same for the same question of any specialisation of the kernel."""
-    shared: str
-    """The answer with identities for numbers."""
-    given: bool = False
-    """Whether it is about an argument: then another answer is another call, no drift."""
 
 
 class Trace:
@@ -105,6 +45,8 @@ class Trace:
         """Numbers of what follows from these."""
         self._untracked: list[object] = []
         self._values: dict[str, object] = {}
+        self._plain: dict[str, int] = {}
+        """Plain answers, as they are written: the numbers of the questions that gave them first."""
         self._first: dict[int, int] = {id(entry): 0}
         self._identities: list[str] = ["kernel"]
         self.definitions: dict[Definition, int] = {entry: 0}
@@ -123,7 +65,7 @@ class Trace:
         new = Trace(self.entry, self.answers, self.table, self.policy)
         for name in ("log", "objects", "paths", "changed", "_untracked", "_identities"):
             setattr(new, name, list(getattr(self, name)))
-        for name in ("_values", "_first", "definitions", "modules", "assigned", "seconds"):
+        for name in ("_values", "_plain", "_first", "definitions", "modules", "assigned", "seconds"):
             setattr(new, name, dict(getattr(self, name)))
         new.arguments, new._given = self.arguments, set(self._given)
         return new
@@ -173,7 +115,7 @@ class Trace:
     def reference(self, value: object) -> list[object]:
         """An operand that is no plain value: the number of the question that gave it."""
         if not is_handle(value) and id(value) not in self._first:
-            what = f"{type(value).__module__}.{type(value).__qualname__}"
+            what = f"{defining_module(value)}.{class_name(type(value))}"
             raise UnsupportedFeatureError(f"a {what} that the kernel made itself cannot be given to Python", help="make it outside the kernel")
         return ["#", number_of_handle(cast("Handle", value)) if is_handle(value) else self._first[id(value)]]
 
@@ -189,14 +131,21 @@ class Trace:
         if kind is Handle:
             number = number_of_handle(cast("Handle", value))
             return self.objects[number] if number >= 0 else self._untracked[-1 - number]
-        if kind is tuple or kind is list:
-            return kind([self.raw(item) for item in cast("tuple[object, ...]", value)])
-        if kind is dict:
-            return {self.raw(key): self.raw(item) for key, item in cast("dict[object, object]", value).items()}
-        if kind is slice:
-            part = cast("slice", value)
-            return slice(self.raw(part.start), self.raw(part.stop), self.raw(part.step))
-        return value
+        return rebuilt(value, self.raw)
+
+    def _kept(self, operand: object) -> object:
+        """An operand as it is asked now and at every later call. A helper may look at the identity of a plain value: it is given the very object that
+        another question gave, if one did. Lists and dicts of the kernel are copied, for the kernel may change them."""
+        kind = type(operand)
+        if kind is Handle:
+            return operand
+        if is_plain(operand):
+            number = self._plain.get(_dumps(encode(operand)))
+            if number is not None or kind not in (tuple, slice):
+                return Handle(number) if number is not None else interned(operand)
+        elif id(operand) in self._first:
+            return Handle(self._first[id(operand)])
+        return rebuilt(operand, self._kept)
 
     def gave(self, value: object) -> bool:
         """Whether Python gave this very object: a kernel, a symbol or another object of ours that a pass holds as it is, and the user has hold of too."""
@@ -208,7 +157,8 @@ class Trace:
         return self.paths[number] if number >= 0 else "…"
 
     def _ask(self, question: str, operation: str, operands: tuple[object, ...], path: str) -> object:
-        raws: tuple[object, ...] = tuple(self.raw(operand) for operand in operands)
+        kept: tuple[object, ...] = tuple(map(self._kept, operands))
+        raws: tuple[object, ...] = tuple(map(self.raw, kept))
         raws = (self.arguments, *raws) if operation == "argument" else owner_first(operation, raws)
         given = operation == "argument" or (bool(self._given) and any(self._is_given(item) for item in _flat(operands)))
         tracked = not any(is_handle(operand) and number_of_handle(cast("Handle", operand)) < 0 for operand in operands)
@@ -219,7 +169,7 @@ class Trace:
         try:
             start = time.perf_counter()
             said = (path or f"`{spelled}`") if operation in SPOKEN else None
-            raw = known.value if known is not None else self.answers.ask(key, OPERATIONS[operation], raws, said)
+            raw = known.value if known is not None else self.answers.ask(key, operation, kept, raws, said)
             self.seconds[spelled] = max(self.seconds.get(spelled, 0.0), time.perf_counter() - start)
         except Exception as error:
             if tracked and not given:
@@ -229,25 +179,27 @@ class Trace:
             return self._hidden(raw)
         if given:
             self._given.add(len(self.objects))
-        return self._noted(question, identity, raw, spelled, operands, known, operation == "content")
+        return self._noted(question, kept, identity, raw, spelled, known, operation == "content")
 
     def _is_given(self, operand: object) -> bool:
         number = number_of_handle(cast("Handle", operand)) if is_handle(operand) else self._first.get(id(operand))
         return number in self._given
 
-    def _noted(self, question: str, identity: str, raw: object, spelled: str, operands: tuple[object, ...], known: Known | None, by_value: bool) -> object:
+    def _noted(self, question: str, operands: tuple[object, ...], identity: str, raw: object, spelled: str, known: Known | None, by_value: bool) -> object:
         number = len(self.objects)
         given = number in self._given
         try:
             _ = raw.__class__  # what else is asked of an object's type goes through this
         except Exception as error:
-            raise refusal(spelled, f"a {type(raw).__qualname__} whose __class__ raises {type(error).__name__}") from error
+            raise refusal(spelled, f"a {class_name(type(raw))} whose __class__ raises {type(error).__name__}") from error
         if self.policy != "ignore":
             renew(raw)
         value, answer, shared = (None, '["untracked"]', '["untracked"]') if isinstance(raw, Untracked) else self._answer(raw, number, identity, by_value)
         if known is None and not given:
             self._compare(identity, shared, raw, spelled, operands)
-        self.log.append(Asked(question, answer, identity, shared, given))
+        if is_plain(raw) and value is raw:  # of each NaN there is one object
+            self._plain.setdefault(answer, number)
+        self.log.append(Asked(question, operands, answer, identity, shared, given))
         self.objects.append(raw)
         self.paths.append(spelled)
         self._identities.append(identity)
@@ -283,9 +235,9 @@ class Trace:
         definition = maybe_definition(raw)
         if definition is not None:
             return "kernel", definition.digest
-        if is_language(raw) or type(raw).__module__ == "tilejit.language":
+        if is_language(raw) or defining_module(raw) == "tilejit.language":
             return "language", getattr(raw, "__name__", "")
-        if type(raw).__module__.startswith("tilejit.") and not isinstance(raw, type | Once):
+        if defining_module(raw).startswith("tilejit.") and not isinstance(raw, type | Once):
             return _ours(raw)
         return "object", ""
 

@@ -11,10 +11,10 @@ from typing import Any, cast
 from tilejit.errors import TilejitWarning
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, replaced_part
-from tilejit.jit.reads.asker import Number, Questions, Step, agrees, asker_of
+from tilejit.jit.reads.asker import Number, Questions, Same, Step, agrees, asker_of
+from tilejit.jit.reads.handles import Handle, is_handle, number_of, rebuilt
 from tilejit.jit.reads.owners import maybe_definition, owner_first
-from tilejit.jit.reads.plain import decode
-from tilejit.jit.reads.questions import MISSING, OPERATIONS
+from tilejit.jit.reads.questions import MISSING, answered
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import is_same, words_of
 from tilejit.runtime.call.bindings import Word, annotation_words, function_words
@@ -77,11 +77,10 @@ class Watch:
         self._seconds = trace.seconds
         self.steps: list[Step] = []
         for number, asked in enumerate(trace.log, 1):
-            rows = json.loads(asked.question)
-            operands = tuple(decode(row, lambda tag, row: Number(row[0])) for row in rows[1:])
             answer = json.loads(asked.answer)
             first = answer[-1] if isinstance(answer, list) and type(answer[-1]) is int else 0
-            self.steps.append(Step(rows[0], operands, trace.objects[number], trace.paths[number], asked.identity, first))
+            operands = tuple(_numbered(operand, self.steps) for operand in asked.operands)
+            self.steps.append(Step(json.loads(asked.question)[0], operands, trace.objects[number], trace.paths[number], asked.identity, first))
         self._renewals = 0
         self._learn(trace.objects)
 
@@ -208,21 +207,21 @@ class Watch:
 
 
 def _evaluated(step: Step, objects: list[object]) -> object:
-    return OPERATIONS[step.operation](*owner_first(step.operation, tuple(_filled(operand, objects) for operand in step.operands)))
+    return answered(step.operation, step.operands, owner_first(step.operation, tuple(_filled(operand, objects) for operand in step.operands)))
+
+
+def _numbered(operand: object, steps: Sequence[Step]) -> object:
+    """An operand of a question with numbers for what other questions gave."""
+    if is_handle(operand):
+        number = number_of(cast("Handle", operand))
+        return Number(number) if number == 0 or steps[number - 1].gives_object else Same(number)
+    return rebuilt(operand, lambda item: _numbered(item, steps))
 
 
 def _filled(operand: object, objects: list[object]) -> object:
-    kind = type(operand)
-    if kind is Number:
+    if type(operand) is Number or type(operand) is Same:
         return objects[cast("Number", operand).number]
-    if kind is tuple or kind is list:
-        return kind([_filled(item, objects) for item in cast("tuple[object, ...]", operand)])
-    if kind is dict:
-        return {_filled(key, objects): _filled(item, objects) for key, item in cast("dict[object, object]", operand).items()}
-    if kind is slice:
-        part = cast("slice", operand)
-        return slice(*(_filled(item, objects) for item in (part.start, part.stop, part.step)))
-    return operand
+    return rebuilt(operand, lambda item: _filled(item, objects))
 
 
 _Row = tuple[dict[str, object], str, object, types.ModuleType | None]

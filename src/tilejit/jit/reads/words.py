@@ -10,15 +10,19 @@ import numpy as np
 from tilejit.jit.reads.plain import is_open, is_plain, is_settled, same
 from tilejit.jit.reads.questions import MISSING, followed, is_language
 from tilejit.runtime.call.bindings import (
+    IMMUTABLE_TYPE,
     MANAGED_DICT,
     HeldWord,
     PointerWord,
     Word,
+    bases_of,
     binding_words,
     cell_word,
+    dict_offset,
     dict_pointer,
     dict_word,
     looks_up_like,
+    own_names,
     type_flags,
     type_word,
     version_words,
@@ -44,7 +48,7 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
     if operation == "default":
         return []  # the function's own words tell
     if operation in ("item", "items", "content") and type(operands[0]) is tuple:
-        return [] if is_plain(operands[1] if operation == "item" else answer) else None
+        return [] if is_plain(operands[1] if operation == "item" else operands[0]) else None
     if operation == "content" and answer is MISSING:
         return _no_content_words(operands[0])
     if operation == "call":
@@ -122,7 +126,7 @@ def name_words(namespace: Namespace, name: str) -> list[Word] | None:
     module, others = cast("dict[str, object]", namespace.globals), cast("dict[str, object]", namespace.builtins)
     if type(module) is not dict or type(others) is not dict:
         return None  # a subclass may look elsewhere
-    return [*empty, *binding_words(module, name), *([] if name in module else binding_words(others, name))]
+    return _joined(empty, binding_words(module, name), [] if name in module else binding_words(others, name))
 
 
 def _chain_words(namespace: Namespace, root: str, names: tuple[str, ...]) -> list[Word] | None:
@@ -163,11 +167,11 @@ def _words_in_module(module: types.ModuleType, name: str) -> list[Word] | None:
 
 def _words_in_class(cls: type, name: str) -> list[Word] | None:
     meta, found = type(cls), _raw(cls, name)
-    if found is MISSING or not looks_up_like(meta, type) or _raw(meta, name) is not MISSING:
+    if not looks_up_like(meta, type) or found is MISSING or _raw(meta, name) is not MISSING:
         return None
     if _is_descriptor(found) and type(found) is not types.FunctionType:  # a static method can be given another function
         return None
-    return _joined([type_word(cls)], version_words(meta), version_words(cls), version_words(type(found)))
+    return _joined([type_word(cls)], version_words(meta), version_words(cls), _kind_words(found))
 
 
 def _words_in_instance(instance: object, name: str) -> list[Word] | None:
@@ -175,7 +179,7 @@ def _words_in_instance(instance: object, name: str) -> list[Word] | None:
     found = _raw(cls, name)
     if not looks_up_like(cls, object):
         return None
-    if type(found) is types.MethodDescriptorType and not cls.__dictoffset__ and not type_flags(cls) & MANAGED_DICT:
+    if type(found) is types.MethodDescriptorType and not dict_offset(cls) and not type_flags(cls) & MANAGED_DICT:
         return _joined([type_word(instance)], version_words(cls))
     if _is_descriptor(found) and type(found) is not types.FunctionType:
         return None
@@ -183,7 +187,14 @@ def _words_in_instance(instance: object, name: str) -> list[Word] | None:
     if type(own) is not dict or (found is MISSING and name not in own):
         return None
     names = cast("dict[str, object]", own)
-    return _joined([type_word(instance)], version_words(cls), version_words(type(found)), dict_pointer(instance, names), binding_words(names, name))
+    return _joined([type_word(instance)], version_words(cls), _kind_words(found), dict_pointer(instance, names), binding_words(names, name))
+
+
+def _kind_words(found: object) -> list[Word] | None:
+    """What makes an attribute of a class a descriptor, or none: its class, which can be replaced, and what that has."""
+    cls = type(found)
+    fixed = type_flags(cls) & IMMUTABLE_TYPE and not issubclass(cls, types.ModuleType)
+    return _joined([] if fixed else [HeldWord(type_word(found), found)], version_words(cls))
 
 
 def _joined(*parts: list[Word] | None) -> list[Word] | None:
@@ -194,7 +205,7 @@ def _joined(*parts: list[Word] | None) -> list[Word] | None:
 
 def _raw(cls: type, name: str) -> object:
     """What a class or its bases hold under `name`, before any descriptor is asked."""
-    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
+    return next((own_names(base)[name] for base in bases_of(cls) if name in own_names(base)), MISSING)
 
 
 def _is_descriptor(value: object) -> bool:

@@ -12,7 +12,7 @@ from tilejit.frontend import fold
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
-from tilejit.jit.reads.plain import PURE, is_settled
+from tilejit.jit.reads.plain import PURE, defining_module, is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
 from tilejit.jit.specialize.expressions import Folded
@@ -203,7 +203,7 @@ def yielded(values: Sequence[Abstract]) -> Abstract:
 
 def _is_program_function(value: object) -> bool:
     """Whether a callee is a module-level `@pl.function`, told by name for the sake of cache hits."""
-    return type(value).__name__ == "Function" and type(value).__module__ == "tilejit.tile_ir.program"
+    return type(value).__name__ == "Function" and defining_module(value) == "tilejit.tile_ir.program"
 
 
 def _program_result(function: Any, arguments: Sequence[Abstract]) -> Abstract:
@@ -216,4 +216,4 @@ def _program_result(function: Any, arguments: Sequence[Abstract]) -> Abstract:
 
 def _is_ours(value: object) -> bool:
     """Objects of the front end (inline functions, functions of programs): it knows what calling them means."""
-    return not is_handle(value) and type(value).__module__.startswith("tilejit.")
+    return not is_handle(value) and defining_module(value).startswith("tilejit.")

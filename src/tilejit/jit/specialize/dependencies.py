@@ -11,6 +11,7 @@ from types import FunctionType
 from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeatureError, did_you_mean, in_body
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS, Path, calls_in, path_of
+from tilejit.jit.reads.plain import class_name, defining_module
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
@@ -42,7 +43,7 @@ def definition_of(value: object) -> Definition | None:
     if isinstance(value, Kernel):
         return value.definition
     # By name: the class of inline functions lives where the IR does, which a cache hit must not load.
-    python = getattr(value, "python", None) if type(value).__name__ == "InlineFunction" else None
+    python = getattr(value, "python", None) if class_name(type(value)) == "InlineFunction" and defining_module(value).startswith("tilejit.") else None
     if not isinstance(python, FunctionType):
         return None
     return vars(python).setdefault("__tilejit_inline__", Definition(python, "inline"))

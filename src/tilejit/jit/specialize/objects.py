@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from tilejit.errors import TilejitError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle, is_handle
-from tilejit.jit.reads.plain import is_settled
+from tilejit.jit.reads.plain import class_name, defining_module, is_settled
 from tilejit.jit.reads.questions import MISSING, refusal
 from tilejit.jit.specialize.nodes import at, evaluated, relocated
 from tilejit.jit.specialize.values import Abstract, Items, Static, literal
@@ -89,8 +89,8 @@ class Objects:
         inner = value
         while isinstance(inner, tuple | list):
             inner = next(item for item in cast("Sequence[object]", inner) if holds_handle(item))
-        kind = type(trace.raw(inner))
-        error = refusal(trace.path_of(inner), f"a {kind.__module__}.{kind.__qualname__}")
+        raw = trace.raw(inner)
+        error = refusal(trace.path_of(inner), f"a {defining_module(raw)}.{class_name(type(raw))}")
         return self.located(error, node)
 
     def truth(self, value: Static, node: ast.expr) -> bool:

@@ -14,7 +14,7 @@ import ctypes
 import enum
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from tilejit.runtime.call.memory import word_at
@@ -22,7 +22,7 @@ from tilejit.runtime.call.memory import word_at
 _OB_TYPE = 8  # PyObject
 _MANAGED_DICT_AT = -24  # before it
 _TP_GETATTRO, _TP_FLAGS, _TP_VERSION_TAG = 144, 168, 384  # PyTypeObject
-MANAGED_DICT, _IMMUTABLE_TYPE = 1 << 4, 1 << 8
+MANAGED_DICT, IMMUTABLE_TYPE = 1 << 4, 1 << 8
 _MA_VERSION, _MA_KEYS, _MA_VALUES = 24, 32, 40  # PyDictObject
 _DK_SHAPE, _DK_INDEX_BYTES, _DK_KIND, _DK_COUNT, _DK_INDICES = 8, 9, 10, 24, 32  # PyDictKeysObject; the version of its names is in the word of its shape
 _UNICODE_KIND, _SPLIT_KIND = 1, 2
@@ -106,13 +106,15 @@ def annotation_words(function: types.FunctionType) -> list[Word]:
     return [HeldWord(word(id(function) + _FUNCTION_ANNOTATIONS), names), dict_word(names)]
 
 
-def binding_words(namespace: dict[str, object], name: str) -> list[Word]:
-    """Words that stay the same as long as `name` keeps its binding in `namespace`, or stays unbound."""
+def binding_words(namespace: dict[str, object], name: str) -> list[Word] | None:
+    """Words that stay the same as long as `name` keeps its binding in `namespace`, or stays unbound; None where a key may say that it is any name."""
     table, values = word_at(id(namespace) + _MA_KEYS), word_at(id(namespace) + _MA_VALUES)
     where = [word(id(namespace) + _MA_KEYS), word(id(namespace) + _MA_VALUES)]
     position = _position(table, name)
     if position is None and values != 0 and name not in namespace:
         return [*where, word(table + _DK_COUNT)]  # the names of a class are only ever added to
+    if position is None and not _keeps_names(table) and any(type(key) not in _KEYS for key in namespace):
+        return None
     if position is None:
         return [dict_word(namespace)] if name in namespace or not _has_version(namespace) else [*where, word(table + _DK_SHAPE)]
     if values != 0:  # of an instance: its class has the names, so a name can be there and its value not
@@ -141,9 +143,18 @@ def _has_version(namespace: dict[str, object]) -> bool:
     return word_at(table + _DK_SHAPE) >> 32 != 0
 
 
+_KEYS = frozenset({str, int, float, bool, tuple, bytes, type(None)})
+"""Types of keys that are equal to no text but themselves."""
+
+
+def _keeps_names(table: int) -> bool:
+    """Whether all keys of a table are plain texts."""
+    return ctypes.c_uint8.from_address(table + _DK_KIND).value in (_UNICODE_KIND, _SPLIT_KIND)
+
+
 def _position(table: int, name: str) -> int | None:
     """Which entry of the table is that of `name`."""
-    if ctypes.c_uint8.from_address(table + _DK_KIND).value not in (_UNICODE_KIND, _SPLIT_KIND):
+    if not _keeps_names(table):
         return None  # keys of other types, which may say that they equal anything
     first = _entries(table)
     for position in range(word_at(table + _DK_COUNT)):
@@ -167,19 +178,27 @@ def dict_pointer(value: object, names: dict[str, object]) -> list[Word] | None:
     """Where an object keeps the address of `names`, its `__dict__`, which can be replaced; None where that is not known."""
     cls = type(value)
     managed = type_flags(cls) & MANAGED_DICT
-    if not managed and cls.__dictoffset__ <= 0:
+    if not managed and dict_offset(cls) <= 0:
         return None
-    found = word(id(value) + (_MANAGED_DICT_AT if managed else cls.__dictoffset__))
+    found = word(id(value) + (_MANAGED_DICT_AT if managed else dict_offset(cls)))
     return [found] if found[1] == id(names) else None
 
 
 def version_words(cls: type) -> list[Word] | None:
     """The version of a class: no two are the same, and it changes with every attribute of it and of its bases. None: it has none."""
-    if type_flags(cls) & _IMMUTABLE_TYPE:
+    if type_flags(cls) & IMMUTABLE_TYPE:
         return []
     _type_lookup()(cls, "__get__")  # a class has a version once something was looked up in it
     found = word(id(cls) + _TP_VERSION_TAG)
     return [found] if found[1] & 0xFFFF_FFFF else None
+
+
+own_names: Callable[[type], Mapping[str, object]] = vars(type)["__dict__"].__get__
+"""What a class itself holds by name, whatever its metaclass answers to questions."""
+bases_of: Callable[[type], tuple[type, ...]] = vars(type)["__mro__"].__get__
+"""A class and its bases in the order of lookup; the same."""
+dict_offset: Callable[[type], int] = vars(type)["__dictoffset__"].__get__
+"""Where its instances keep their dict; the same."""
 
 
 def type_flags(cls: type) -> int:

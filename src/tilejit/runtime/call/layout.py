@@ -72,10 +72,14 @@ def _functions() -> bool:
     )
 
 
+def _binding(names: dict[str, object], name: str) -> list[bindings.Word]:
+    return bindings.binding_words(names, name) or []
+
+
 def _dicts() -> bool:
     first, second = object(), object()
     names: dict[str, object] = {"a": first, "b": first}
-    version, words, unbound = bindings.dict_word(names), bindings.binding_words(names, "a"), bindings.binding_words(names, "c")
+    version, words, unbound = bindings.dict_word(names), _binding(names, "a"), _binding(names, "c")
     if words[-1][1] != id(first):
         return False
     names["a"] = second
@@ -91,7 +95,7 @@ def _dicts() -> bool:
 def _emptied() -> bool:
     """A dict that is emptied and filled again, as long as it was."""
     names: dict[str, object] = {"a": 1, "b": 1}
-    unbound = bindings.binding_words(names, "c")
+    unbound = _binding(names, "c")
     for name in ("d", "c"):
         names.clear()
         names.update({"a": 1, name: 1})
@@ -104,12 +108,12 @@ def _instances() -> bool:
     """Values that instances keep apart from the names they share with others of their class."""
     first, second = object(), object()
     one, other = _Plain(first), _Plain(first)
-    mine, pointer = bindings.binding_words(vars(one), "value"), bindings.dict_pointer(one, vars(one))
+    mine, pointer = _binding(vars(one), "value"), bindings.dict_pointer(one, vars(one))
     other.value = second
     if _changed(mine) or pointer is None or _changed(pointer):
         return False
     one.value = second
-    return _changed(mine) and bindings.binding_words(vars(one), "value")[-1][1] in (id(second), bindings.dict_word(vars(one))[1])
+    return _changed(mine) and _binding(vars(one), "value")[-1][1] in (id(second), bindings.dict_word(vars(one))[1])
 
 
 def _classes() -> bool:

@@ -349,4 +349,5 @@ def watched_words(watches: Sequence[Watch]) -> list[Word] | None:
         return None
     # Settings are read live: they live in the environment, which is a dict like any other, and a name of `os`.
     environment = cast("dict[str, object]", cast("Any", os.environ)._data)
-    return [*words.values(), *binding_words(os.__dict__, "environ"), dict_word(environment)]
+    bound = binding_words(os.__dict__, "environ")
+    return None if bound is None else [*words.values(), *bound, dict_word(environment)]

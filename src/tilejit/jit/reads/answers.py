@@ -1,0 +1,69 @@
+"""Questions and their answers: those of one call, and those that the kernels of this process stand on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilejit.jit.reads.questions import answered
+
+
+class Answers:
+    """The answers of one call. The same question is asked once, whoever asks; an exception is an answer too, but none that is ever kept."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[object, Exception | None, object]] = {}
+        self._raised: set[int] = set()
+        self.asking = ""
+        """What is asked now, or was asked last."""
+
+    def ask(self, key: str, operation: str, operands: tuple[object, ...], raws: tuple[object, ...], path: str | None) -> object:
+        """The answer; `key` says which question it is, objects by identity (they are kept alive)."""
+        found = self._known.get(key)
+        if found is None:
+            try:
+                found = (answered(operation, operands, raws, path), None, raws)
+            except Exception as error:
+                found = (None, error, raws)
+                self._raised.add(id(error))
+            self._known[key] = found
+        if found[1] is not None:
+            raise found[1]
+        return found[0]
+
+    def raised(self, error: Exception) -> bool:
+        """Whether an error is the answer to a question, not one of ours."""
+        return id(error) in self._raised
+
+
+class Unanswered(Exception):
+    """A question that was written down ends in an error now: it agrees with no entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An answer that a kernel of this process stands on."""
+
+    answer: str
+    value: object
+    shown: str
+
+
+Table = dict[str, Known]
+"""By question: what it is about from the root on, whatever number it had."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """One question with its answer."""
+
+    question: str
+    """As JSON; operands are plain values or numbers of questions."""
+    operands: tuple[object, ...]
+    """The very objects that it was asked with; handles for what other questions gave, plain values too."""
+    answer: str
+    identity: str
+    """The same for the same question of any specialisation of the kernel."""
+    shared: str
+    """The answer with identities for numbers."""
+    given: bool = False
+    """Whether it is about an argument: then another answer is another call, no drift."""
