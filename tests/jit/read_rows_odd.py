@@ -199,6 +199,7 @@ ODD = [
     ("key that equals another name later", EVIL.replace("True", "other == ON[0]") + "ON = ['zzz']\nglobals()[Evil('abs')] = lambda v: 9", "abs(-3)", ("'zzz'", "'abs'"), "m.ON[0] = 'abs'", "m.ON[0] = 'zzz'"),
     ("metaclass that answers everything", "N = 3\nclass M(type):\n    def __getattribute__(cls, name):\n        return N\nclass C(metaclass=M):\n    pass", "C.k", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
     ("instance of such a class", "class M(type):\n    def __getattribute__(cls, name):\n        return 5\nclass C(metaclass=M):\n    pass\nOBJ = C()\nOBJ.k = 3", "OBJ.k", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("type of a NumPy scalar of the same size", "import numpy as np\nN = np.int64(3)", "5 if N.dtype.num == 7 else 6", ("np.int64", "np.longlong"), "m.N = m.np.longlong(3)", "m.N = m.np.int64(3)"),
     ("module without a name", "import types\nP = types.ModuleType('P')\nP.k = 3\ndel P.__name__", "P.k", ("k = 3", "k = 4"), "m.P.k = 4", "m.P.k = 3"),
     ("module whose name is no text", "import types\nP = types.ModuleType('P')\nP.k = 3\nP.__name__ = None", "P.k", ("k = 3", "k = 4"), "m.P.k = 4", "m.P.k = 3"),
     ("dtype in a quoted annotation", "T = pl.FP32", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tilejit import pto
 from tilejit.errors import StaleCaptureError
 
 pytestmark = pytest.mark.dispatch
@@ -203,3 +204,66 @@ def test_private_names_are_those_of_the_class(tmp_path: Any, monkeypatch: pytest
     found._Private__factor = 4.0  # type: ignore[attr-defined]
     with pytest.raises(StaleCaptureError, match="_Private__factor"):
         found.kernel(X)
+
+
+def factory(amount: float) -> Any:
+    @pl.jit
+    def plus(x: pl.Tensor):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = x + amount
+        return y
+
+    return plus
+
+
+def bare(x: pl.Tensor):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y = x + 5.0
+    return y
+
+
+decorated = pl.jit(bare)
+
+
+def scaled(x: pl.Tensor, factor: float = 1.0):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y = x * factor
+    return y
+
+
+tuned = pl.autotune({"factor": [1.0, 2.0]})(pl.jit(scaled))
+
+
+@pto.jit(source="nowhere.pto")
+def source() -> None: ...
+
+
+@pytest.mark.parametrize("kernel", [factory(2.0), decorated, tuned, source], ids=["factory", "decorated", "tuned", "source"])
+def test_a_copy_of_a_kernel_is_the_kernel(kernel: Any) -> None:
+    assert copy.copy(kernel) is kernel and copy.deepcopy(kernel) is kernel
+    assert copy.deepcopy({"model": [kernel]})["model"][0] is kernel
+
+
+def test_a_pickle_names_the_kernel_itself_or_is_refused() -> None:
+    assert pickled(decorated) is decorated and pickled(tuned) is tuned  # under the name they have, not that of their function
+    for lost in (factory(2.0), pl.jit(bare)):
+        with pytest.raises(pickle.PicklingError, match="not the same object"):
+            pickle.dumps(lost)
+    layer: Any = Layer(2.0)
+    strange = decorated._bound(layer, "x")
+    with pytest.raises(pickle.PicklingError, match="under no name"):
+        pickle.dumps(strange)
+
+
+class Renamed:
+    """A kernel under another name than its function's."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    other = Layer.scaled
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
+def test_a_bound_kernel_is_found_under_the_name_that_its_class_has_for_it(duplicate: Callable[[Any], Any]) -> None:
+    np.testing.assert_array_equal(duplicate(Renamed(3.0).other)(X), X * 3)

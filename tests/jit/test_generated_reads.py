@@ -61,6 +61,8 @@ def made(k):
         nonlocal k
         k = n
     return get, put
+def globals_of():
+    return globals()
 G0 = 2
 """
 
@@ -174,7 +176,38 @@ def language(i: int, a: int, b: int, c: int) -> Kind:
     return f"pl.Tensor.own_{i} = {a}\nT{i}_ = pl.FP32", [f"pl.Tensor.own_{i}", f"T{i}_.bits"], [f"T{i}_ is pl.FP32"], [f"pl.Tensor.own_{i} = {c}", f"T{i}_ = pl.FP16", f"T{i}_ = pl.BF16"]
 
 
-KINDS = (plain, sequence, mapping, thing, space, slotted, function, closure, cached, environment, partial, array, record, members, language)
+def identity(i: int, a: int, b: int, c: int) -> Kind:
+    """Helpers that look at which object they are given, of values that have equals."""
+    setup = f"I{i} = 'text' * {a + 9}\nW{i} = I{i}\nJ{i} = (10 ** 12 + {b}, 1.5)\ndef i{i}(v):\n    return {c} if v is W{i} else 7\ndef j{i}(v):\n    return 3 if v is J{i} and v[0] is J{i}[0] else 5"
+    changes = [f"W{i} = ''.join(list(W{i}))", f"W{i} = I{i}", f"I{i} = ''.join(list(I{i}))", f"J{i} = (10 ** 12 + {b}, 1.5)", f"W{i} = J{i}"]
+    return setup, [f"i{i}(I{i})", f"j{i}(J{i})", f"i{i}(J{i})"], [f"i{i}(I{i}) == 7"], changes
+
+
+def odd_keys(i: int, a: int, b: int, c: int) -> Kind:
+    """Keys that say what they equal, beside names that are read."""
+    setup = f"K{i} = 1\nON{i} = ['zz']\nclass Key{i}(str):\n    __hash__ = str.__hash__\n    def __eq__(self, other):\n        return other == ON{i}[0]\nglobals()[Key{i}('K{i}_')] = {a}\nO{i} = type('O{i}', (), {{'shared': {b}}})()\nO{i}.k = {b}\nvars(O{i})[Key{i}('shared')] = {c}"
+    changes = [f"ON{i}[0] = 'K{i}_'", f"ON{i}[0] = 'shared'", f"ON{i}[0] = 'zz'", f"O{i}.k = {a}", f"type(O{i}).shared = {c}"]
+    return setup, [f"globals_of().get('K{i}_', 6)", f"O{i}.shared", f"O{i}.k"], [f"hasattr(O{i}, 'other')"], changes
+
+
+def odd_classes(i: int, a: int, b: int, c: int) -> Kind:
+    """Attributes whose class is replaced, metaclasses that answer, numbers and tuples of classes of their own."""
+    setup = (
+        f"class Bare{i}:\n    pass\nclass Set{i}:\n    def __get__(self, owner, cls):\n        return {a}\n    def __set__(self, owner, value):\n        pass\n"
+        f"class H{i}:\n    k = Bare{i}()\nY{i} = H{i}()\nvars(Y{i})['k'] = {b}\nclass Meta{i}(type):\n    n = {c}\n    def __getattribute__(cls, name):\n        return type.__getattribute__(type(cls), 'n')\n"
+        f"class Z{i}(metaclass=Meta{i}):\n    pass\nclass Int{i}(int):\n    def __int__(self):\n        return G0\n    __index__ = __int__\nU{i} = (Int{i}({a}), np.array({b}))"
+    )
+    changes = [f"vars(H{i})['k'].__class__ = Set{i}", f"vars(H{i})['k'].__class__ = Bare{i}", f"type.__setattr__(Meta{i}, 'n', {a})", f"U{i}[1][...] = {c}", f"Y{i}.__dict__['k'] = {c}"]
+    return setup, [f"Y{i}.k", f"Z{i}.anything", f"int(U{i}[0])", f"U{i}[1]", f"sum(U{i})"], [f"U{i}[1] > {a}"], changes
+
+
+def constants(i: int, a: int, b: int, c: int) -> Kind:
+    """Functions whose code was put together by hand, with a list where a number stood."""
+    setup = f"CL{i} = [{a}, {b}]\ndef q{i}(n=0):\n    k = 111.5\n    return k[n]\nq{i}.__code__ = q{i}.__code__.replace(co_consts=tuple(CL{i} if v == 111.5 else v for v in q{i}.__code__.co_consts))"
+    return setup, [f"q{i}()", f"q{i}(1)", f"q{i}(n=1)"], [f"q{i}() > {b}"], [f"CL{i}[0] = {c}", f"CL{i}[1] = {c}", f"q{i}.__kwdefaults__ = {{'n': 1}}", f"q{i}.__defaults__ = (1,)"]
+
+
+KINDS = (plain, sequence, mapping, thing, space, slotted, function, closure, cached, environment, partial, array, record, members, language, identity, odd_keys, odd_classes, constants)
 
 
 def world_of(seed: int) -> tuple[str, str, list[str]]:

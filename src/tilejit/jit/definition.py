@@ -18,6 +18,7 @@ from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.private_names import class_of, spell_out, spelled_out
 from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of, unwrapped
+from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
 from tilejit.jit.specialize.signature import JitParam, Quoted, annotated_result, argument_node, read_params
@@ -248,7 +249,10 @@ def _default(param: JitParam) -> object:
     return None if param.default is inspect.Parameter.empty else [_written(param.default)]
 
 
-class Kernel(NativeCallable):
+class Kernel(NativeCallable, ByReference):
     """Base of what the decorators return, so that a callee can be recognised."""
 
     definition: Definition
+
+    def origin(self) -> Callable[..., object]:
+        return self.definition.function

@@ -10,12 +10,12 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, TilejitError, did_you_mean, shortened
+from tilejit.jit.bound import bound_kernels
 from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
 from tilejit.jit.definition import Definition, with_defaults
 from tilejit.jit.disk import kernels as disk
@@ -59,7 +59,6 @@ class JITFunction(Programs):
         self._warm: WarmCalls | None = None
         self._launch: JitLaunch | None = None
         """How host functions see it, once one has launched it."""
-        self._bound_as: tuple[JITFunction, object] | None = None
         """The kernel of a class that this one is, and the object it is bound to."""
         self._bound_ones = weakref.WeakSet[JITFunction]()
         if cache is None:
@@ -287,7 +286,7 @@ class JITFunction(Programs):
         first = code.co_varnames[0] if code.co_argcount else None
         if instance is None or first not in ("self", "cls"):
             return self
-        kept = _bound_kernels(instance)
+        kept = bound_kernels(instance)
         found = kept.get(self) if kept is not None else None
         if found is None:
             found = self._bound(instance, first)
@@ -308,11 +307,6 @@ class JITFunction(Programs):
             bound._bound_as = (self, instance)
             self._bound_ones.add(bound)
         return bound
-
-    def __reduce__(self) -> tuple[object, ...]:
-        if self._bound_as is not None:
-            return (getattr, (self._bound_as[1], self.__name__))
-        return (_by_reference, (self.definition.function.__module__, self.definition.function.__qualname__))
 
     # sample arguments ---------------------------------------------------------------------------------------------------------
 
@@ -343,43 +337,5 @@ class JITFunction(Programs):
         bound = {param.name: arguments.get(param.name) or others[param.name] for param in definition.params}
         return BoundArguments(values, bound, objects=objects)
 
+
 enable(JITFunction)
-
-
-
-class _BoundKernels(dict[JITFunction, JITFunction]):
-    """The kernels bound to one object. A copy of the object is another one: it starts without."""
-
-    def __init__(self, owner: object = None) -> None:
-        super().__init__()
-        self.owner = owner
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_BoundKernels, ())
-
-
-_BOUND = "__tilejit_kernels__"
-
-
-def _bound_kernels(instance: object) -> _BoundKernels | None:
-    """Where the kernels bound to an object are kept: in the object, so that they live as long as it does; None: it has no place for them."""
-    attributes = getattr(instance, "__dict__", None)
-    found = attributes.get(_BOUND) if isinstance(attributes, Mapping) else None
-    if isinstance(found, _BoundKernels) and found.owner is instance:
-        return found
-    made = _BoundKernels(instance)
-    if isinstance(attributes, dict):
-        attributes[_BOUND] = made
-    elif isinstance(instance, type):
-        type.__setattr__(instance, _BOUND, made)
-    else:
-        return None
-    return made
-
-
-def _by_reference(module: str, qualified: str) -> object:
-    """The kernel that a pickle names."""
-    found: object = import_module(module)
-    for part in qualified.split("."):
-        found = getattr(found, part)
-    return found

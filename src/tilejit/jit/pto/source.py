@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tilejit.config import snapshot
 from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
+from tilejit.jit.bound import ByReference
 from tilejit.jit.pto.launcher import Launcher
 from tilejit.jit.pto.text import Content, Source, read_content, read_source
 from tilejit.jit.pto.types import Parameter, parameters_of
@@ -57,7 +58,7 @@ class Options:
         return (*level, *(["--enable-insert-sync"] if sync else []), f"--pto-backend={self.backend}", "--enable-tile-op-expand", *extra)
 
 
-class SourceKernel:
+class SourceKernel(ByReference):
     """A PTO kernel from source. `kernel.compile()` or `kernel[grid, stream](*arguments)`."""
 
     def __init__(self, function: Callable[..., object], name: str, parameters: tuple[Parameter, ...], options: Options, source: str) -> None:
@@ -70,6 +71,9 @@ class SourceKernel:
         self._latest: tuple[SettingsWatch, Content | None, CompiledKernel] | None = None
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
+
+    def origin(self) -> Callable[..., object]:
+        return self.function
 
     @property
     def source(self) -> Source:

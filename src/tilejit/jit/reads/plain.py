@@ -128,10 +128,15 @@ def encode(value: object, other: Callable[[object], object] | None = None) -> An
     if kind is np.str_ or kind is np.bytes_:  # an array of one would drop zeros at the end
         return ["numpy text", str.__str__(cast("str", value))] if kind is np.str_ else ["numpy bytes", bytes(cast("bytes", value)).hex()]
     if isinstance(value, np.generic) and _is_number(value):
-        return ["numpy", value.dtype.str if kind.__module__ == "numpy" else f"ml_dtypes.{value.dtype.name}", value.tobytes().hex()]
+        return ["numpy", _dtype_name(value.dtype) if kind.__module__ == "numpy" else f"ml_dtypes.{value.dtype.name}", value.tobytes().hex()]
     if other is None:
         raise NotPlain(value)
     return other(value)
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    """How the type of a NumPy scalar is written: two of the same size that are not the same type have letters of their own."""
+    return dtype.str if np.dtype(dtype.str).char == dtype.char else dtype.char
 
 
 def written(value: object) -> str:

@@ -57,8 +57,10 @@ def _words(function: object, seen: _Seen) -> list[Word] | None:
     if id(function) in seen.functions:
         return []
     seen.functions.add(id(function))
-    code = function.__code__
-    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    code, by_name = function.__code__, function.__kwdefaults__ or {}
+    defaults = (*(function.__defaults__ or ()), *by_name.values())
+    if type(by_name) is not dict or any(type(name) is not str for name in by_name):
+        return None  # a key may say that it is any name
     if code.co_flags & (0x20 | 0x80 | 0x200) or code.co_cellvars or not all(map(_is_data, defaults)):
         return None  # a generator, a coroutine, or a function with functions in it or given to it
     seen.take(defaults)
@@ -69,6 +71,8 @@ def _words(function: object, seen: _Seen) -> list[Word] | None:
     while place < len(instructions):
         this = instructions[place]
         if this.opname in _NAMES:
+            if (this.opname == "LOAD_GLOBAL") == (this.argval in code.co_freevars):
+                return None  # code that was put together by hand: a name of both kinds
             found = _read(namespace, instructions, place, seen)
             if found is None:
                 return None

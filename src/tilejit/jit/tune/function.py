@@ -332,7 +332,11 @@ class Autotuned(Kernel):
     def __get__(self, instance: object, owner: type | None = None) -> Autotuned:
         """In a class: the kernel is bound, choices are those of the object."""
         bound = self.kernel.__get__(instance, owner)
-        return self if bound is self.kernel else Autotuned(bound, self.space, self.options)
+        if bound is self.kernel:
+            return self
+        made = Autotuned(bound, self.space, self.options)
+        made._bound_as = (self, instance)
+        return made
 
 
 def autotune(
