@@ -6,6 +6,7 @@ import ctypes
 import linecache
 import math
 import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -79,21 +80,25 @@ class Libdevice:
         return lambda *args: self._made(functions[name], *args)
 
 
+_one_at_a_time = threading.Lock()
+"""The interpreter has one grid at a time; ranks are threads."""
+
+
 class Machine(Walker):
     """A device made of NumPy arrays: addresses are those of the process."""
 
     def __init__(self, program: plan.Program) -> None:
         super().__init__(program)
         self.compiled: dict[int, Any] = {}
-        self.errors = np.zeros(program.error_words, np.int64)
+        self.own = threading.local()
         self.log = np.zeros(printing.HEADER + printing.PLACES, np.int64)
         self.kept: list[Array] = []
 
     def run(self, entry: str, arguments: Sequence[Any]) -> None:
         """Run an entry; arrays are written in place. Raises what kernels and steps report."""
-        self.errors[:] = NONE
+        errors = self.own.errors = np.full(self.program.error_words, NONE)
         self.start(entry, arguments, [item.ctypes.data if isinstance(item, np.ndarray) else 0 for item in arguments])
-        self.failed(self.errors.tolist())
+        self.failed(errors.tolist())
 
     def allocate(self, size: int, byte: int = 0xA5) -> int:
         memory = np.full(size + 256, byte, np.uint8)
@@ -110,7 +115,7 @@ class Machine(Walker):
             if parameter.kind == "scratch":
                 value: Any = self.allocate(max(1, facts.scratch_bytes) * math.prod(grid))
             elif parameter.kind == "error":
-                value = self.errors.ctypes.data
+                value = self.own.errors.ctypes.data
             elif parameter.kind == "barrier":
                 value = self.allocate(max(4, facts.meeting_bytes * math.prod(grid)), byte=0)
             elif parameter.kind == "log":
@@ -121,7 +126,8 @@ class Machine(Walker):
             arguments.append(_argument(value, parameter.type))
         if kernel not in self.compiled:
             self.compiled[kernel] = load(facts)
-        self.compiled[kernel][grid](*arguments)
+        with _one_at_a_time:
+            self.compiled[kernel][grid](*arguments)
         if logs:
             used = min(int(self.log[printing.NEXT]), printing.PLACES)
             printing.show(self.log[printing.HEADER :][:used], int(self.log[printing.LOST]), self.program.failures)

@@ -12,6 +12,7 @@ from tilejit.backends.cuda import plan
 from tilejit.dtypes import dtype_named
 from tilejit.ops.evaluate import evaluate
 from tilejit.runtime.call.failures import raise_failure
+from tilejit.runtime.ranks.asked import Asked
 from tilejit.types.values import ScalarType
 
 NONE = (1 << 63) - 1
@@ -23,6 +24,7 @@ class Walker:
 
     def __init__(self, program: plan.Program) -> None:
         self.program = program
+        self.asked = Asked()
 
     def allocate(self, size: int) -> int:
         """The address of new memory."""
@@ -76,6 +78,8 @@ class Walker:
                     self.launch(kernel, sizes, [number(item, state) for item in arguments])
             case plan.Read(target, address, dtype):
                 state[target] = self.read(number(address, state), dtype_named(dtype).numpy)
+            case plan.Ask(target, what, arguments):
+                state[target] = getattr(self.asked, what)(0, *(int(number(item, state)) for item in arguments))
             case plan.Check(condition, failure, values):
                 if not number(condition, state):
                     raise_failure(self.program.failures[failure], [int(number(value, state)) for value in values], self.program.failures)

@@ -13,17 +13,11 @@ from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.memory.storage import Array, sub_box
 from tilejit.backends.cpu.teams.atomic import with_pause
-from tilejit.dtypes import DType
 from tilejit.ops.ranks import COLLECTIVES
-from tilejit.runtime.ranks.abi import BLOCK_WORDS, BYTES_CODE, DTYPE_CODES, FAR_WORDS, HEADER, LOCK, OPERAND_WORDS, Block, Comm, Far
+from tilejit.runtime.ranks.abi import BLOCK_WORDS, FAR_WORDS, HEADER, LOCK, OPERAND_WORDS, Block, Comm, Far, dtype_code
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand, operands
 from tilejit.types.enums import NotifyOp, ReduceOp, WaitCmp
-
-
-def dtype_code(dtype: DType) -> int:
-    """The code of a dtype in the block of a collective."""
-    return DTYPE_CODES.index(dtype.name) if dtype.name in DTYPE_CODES else BYTES_CODE + dtype.get_byte()
 
 
 def _word(f: FunctionWriter, comm: Value, slot: Index) -> Value:

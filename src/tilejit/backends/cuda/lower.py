@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cuda import plan
-from tilejit.backends.cuda.control_plane import calls, control, host, memory
+from tilejit.backends.cuda.control_plane import calls, control, host, memory, ranks
 from tilejit.backends.cuda.control_plane.frame import Frame, State
 from tilejit.backends.cuda.control_plane.host import Axis, Memory, Number
 from tilejit.dtypes import INDEX
@@ -19,9 +19,17 @@ from tilejit.types.values import BufferType, ScalarType
 
 def lower(program: Program, options: CompileOptions, interpreted: bool = False) -> plan.Program:
     """Plan every entry of a program that the CUDA passes prepared."""
+    _without_far(program)
     state = State(program, options, interpreted)
     entries = {name: _entry(state, function) for name, function in program.entries.items()}
     return plan.Program(tuple(state.kernels), entries, tuple(state.failures.rows), state.book.text)
+
+
+def _without_far(program: Program) -> None:
+    """Ranks of a GPU share its memory, which adds to one element after the other: nothing is fetched, sent or locked."""
+    for op in [op for op in program.module.walk() if isinstance(op, d.EffectOp) and op.op in ("fetch", "flush", "lock", "unlock")]:
+        op.detach()
+        op.erase()
 
 
 def _entry(state: State, function: d.FuncOp) -> plan.EntryPlan:
@@ -75,7 +83,9 @@ def _effect(frame: Frame, op: d.EffectOp) -> None:
     from tilejit.backends.cuda.program.places import nothing
     from tilejit.backends.cuda.rules import EFFECTS
 
-    if EFFECTS.get(op.op) is not nothing:
+    if ranks.is_meeting(op):
+        ranks.EFFECTS[op.op](frame, op)
+    elif EFFECTS.get(op.op) is not nothing:
         _group_on_host(frame, op)
 
 
@@ -95,4 +105,6 @@ RULES: dict[type[Operation], Callable[[Frame, object], None]] = {
     d.CallOp: calls.call,
     d.LaunchOp: calls.launch,
     d.EffectOp: _effect,
+    d.CommOp: ranks.comm,
+    d.PeerOp: ranks.peer,
 }  # type: ignore[assignment]

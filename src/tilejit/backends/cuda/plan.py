@@ -142,6 +142,15 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the engine of ranks something, or let it do something: a method of runtime/ranks/asked.py, with numbers; its answer is a number."""
+
+    target: str
+    what: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """Fail with row `failure` of the program's failures, filled in with `values`, unless `condition` holds."""
 
@@ -187,7 +196,7 @@ class If:
     orelse: tuple[Step, ...]
 
 
-Step = Compute | Allocate | Launch | Read | Check | Move | For | While | If
+Step = Compute | Allocate | Launch | Read | Ask | Check | Move | For | While | If
 
 
 # programs ---------------------------------------------------------------------------------------------------------------

@@ -13,11 +13,12 @@ from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.host import Number
 from tilejit.backends.cuda.indexed import gather, lines, move, pull, scatter
 from tilejit.backends.cuda.products import dot
-from tilejit.backends.cuda.program import buffers, control, crossing, masks, places, printing, rows, structure
+from tilejit.backends.cuda.program import buffers, control, crossing, masks, places, printing, ranks, rows, structure
 from tilejit.backends.cuda.program.body import Body
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.values import Scalar, Value
 from tilejit.ops.facts import Effect
+from tilejit.ops.ranks import COLLECTIVES
 from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
 
@@ -45,6 +46,8 @@ STRUCTURAL: dict[type[Operation], Rule] = {
     d.LaunchOp: structure.call,
     d.CheckOp: structure.check,
     d.EffectOp: structure.effect,
+    d.CommOp: ranks.comm,
+    d.PeerOp: ranks.peer,
 }
 
 _FAMILIES: dict[str, Rule] = {
@@ -56,6 +59,7 @@ _FAMILIES: dict[str, Rule] = {
     "matmul": dot.product,
     "mx": dot.scaled,
     "machine": places.machine,
+    "rank": ranks.query,
 }
 
 _OWN: dict[str, Rule | str] = {
@@ -138,6 +142,9 @@ EFFECTS: dict[str, Rule] = {
     "tpush_to_aiv": crossing.push,
     "tpush_to_aic": crossing.push,
     "lane_push": crossing.push,
+    **dict.fromkeys(("fetch", "flush", "lock", "unlock"), places.nothing),
+    "notify": ranks.notify,
+    **dict.fromkeys(("wait", *COLLECTIVES), ranks.waiting),
 }
 """Statements of the table, print and assertions among them."""
 
@@ -244,8 +251,6 @@ LINES: dict[str, lines.Lines] = {
 
 def hole(row: OpSpec) -> str | None:
     """Why a row does not run on CUDA; None when it does."""
-    if row.spellings and all(spelling.namespace.partition(".")[0] == "pld" for spelling in row.spellings):
-        return "ranks on GPUs need memory that they share, which no engine makes yet"
     rule = ROWS.get(row.name) or EFFECTS.get(row.name)
     if row.family == "structural" or row.compose is not None or row.derived is not None or row.facts.of_pairs or callable(rule):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilejit.backends import ranks
 from tilejit.backends.base import Built, CompileOptions, Target
 from tilejit.backends.cuda import compile as triton
 from tilejit.backends.cuda.assemble import Assembled, assemble
@@ -33,7 +32,6 @@ def build(program: Program, prepared: Program, options: CompileOptions) -> Built
     stopping = build_stopping(program, options)
     if stopping is not None:
         return stopping
-    ranks.refuse(program, options.platform, hole)
     wanted = architectures(options)
     for arch in wanted:
         triton.check_arch(arch)

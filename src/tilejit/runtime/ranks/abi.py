@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import enum
 
+from tilejit.dtypes import DType
+
 HEADER = 64
 """Bytes in front of a window; the first word is the address of its context, the second the lock of atomic adds to it."""
 LOCK = 8
@@ -158,3 +160,8 @@ DTYPE_CODES = ("FP32", "FP16", "BF16", "INT8", "INT16", "INT32", "INT64", "UINT8
 """Data types by their code in the block; others move as bytes."""
 BYTES_CODE = 100
 """Plus the size of an element: a dtype that is only moved."""
+
+
+def dtype_code(dtype: DType) -> int:
+    """The code of a dtype in the block of a collective."""
+    return DTYPE_CODES.index(dtype.name) if dtype.name in DTYPE_CODES else BYTES_CODE + dtype.get_byte()

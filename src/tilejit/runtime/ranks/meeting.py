@@ -25,25 +25,35 @@ from tilejit.types.enums import ReduceOp
 NDArray = npt.NDArray[Any]
 
 
-def _operands(block: int) -> list[NDArray]:
-    """The arrays that an argument block names."""
+def operands(numbers: Sequence[int]) -> list[NDArray]:
+    """The arrays that numbers describe one after the other: address, code of the dtype, rank, extents, strides."""
     out: list[NDArray] = []
-    for position in range(words.word(block, Block.COUNT)):
-        first = block + 8 * (int(Block.OPERANDS) + position * OPERAND_WORDS)
-        address, code, rank = (words.word(first, slot) for slot in range(3))
+    rest = list(numbers)
+    while rest:
+        address, code, rank = rest[:3]
         dtype = DTYPES[DTYPE_CODES[code]].numpy if code < BYTES_CODE else np.dtype(f"V{code - BYTES_CODE}")
-        shape = tuple(words.word(first, 3 + axis) for axis in range(rank))
-        strides = tuple(words.word(first, 3 + rank + axis) * dtype.itemsize for axis in range(rank))
+        shape, strides = tuple(rest[3 : 3 + rank]), tuple(stride * dtype.itemsize for stride in rest[3 + rank : 3 + 2 * rank])
         like = np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
         out.append(words.array_at(address, like) if like.size else np.empty(shape, dtype))
+        rest = rest[3 + 2 * rank :]
     return out
+
+
+def _in_block(block: int) -> list[NDArray]:
+    """The arrays that an argument block names."""
+    numbers: list[int] = []
+    for position in range(words.word(block, Block.COUNT)):
+        first = int(Block.OPERANDS) + position * OPERAND_WORDS
+        rank = words.word(block, first + 2)
+        numbers += [words.word(block, first + slot) for slot in range(3 + 2 * rank)]
+    return operands(numbers)
 
 
 def _from_kernel(comm: int, block: int) -> int:
     """What kernels call; 0: done."""
     try:
         kind, op, root, ring, line = (words.word(block, slot) for slot in (Block.KIND, Block.OP, Block.ROOT, Block.RING, Block.LINE))
-        return 0 if meet(comm, kind, op, root, bool(ring), line, _operands(block), False) else 1
+        return 0 if meet(comm, kind, op, root, bool(ring), line, _in_block(block), False) else 1
     except BaseException as error:
         keep_failure(error)
         return 1

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame
 from tilejit.backends.cuda.control_plane.host import Number
+from tilejit.backends.cuda.control_plane.ranks import meets
 from tilejit.backends.cuda.grids.workload import grows
 from tilejit.backends.cuda.program.body import Body
 from tilejit.errors import UnsupportedFeatureError
@@ -78,9 +79,14 @@ def launch_function(frame: Frame, function: d.FuncOp, blocks: Number | None, op:
     if function.static("kind") == "group":
         group(frame, function, blocks)
         return
+    if blocks is None and meets(function):
+        reason = by_the_host(frame, function)
+        if reason is not None:
+            raise reason
+        return
     if blocks is None:
         reason = frame.attempt(lambda: _without_blocks(frame, function))
-        if reason is not None and not by_the_host(frame, function):
+        if reason is not None and by_the_host(frame, function) is not None:
             raise reason
         return
     if run_in_phases(frame, function, blocks) or blocks_as_product(frame, function, blocks):

@@ -65,6 +65,8 @@ class Frame:
         self.taken: set[str] = set()
         self.within: Callable[[Block], None] | None = None
         """Runs the ops of a block of a kernel whose loops and branches the host does."""
+        self.keeps = False
+        """Whether values of a program may leave it, through memory: the kernel is cut where it waits for other ranks."""
 
     def fresh(self, hint: str) -> str:
         name, count = hint, 0

@@ -9,10 +9,11 @@ from xdsl.ir import SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.cuda import plan
-from tilejit.backends.cuda.control_plane import host
+from tilejit.backends.cuda.control_plane import host, ranks
 from tilejit.backends.cuda.control_plane.frame import Frame
 from tilejit.backends.cuda.control_plane.host import Axis, Cells, HostValue, Memory, Number, Tasks
 from tilejit.backends.cuda.program import places
+from tilejit.backends.cuda.program.ranks import query as asks_group
 from tilejit.backends.cuda.program.views import regrouped
 from tilejit.dtypes import BOOL, INDEX, TASK_ID
 from tilejit.errors import UnsupportedFeatureError
@@ -36,6 +37,9 @@ def apply(frame: Frame, op: d.ApplyOp) -> None:
     rule = ROWS.get(op.op)
     if isinstance(rule, places.Place):
         frame.values[result] = Number(rule.outside, INDEX)
+        return
+    if rule is asks_group:
+        frame.values[result] = ranks.query(frame, op)
         return
     if rule is places.machine:
         answer = places.answer(op)

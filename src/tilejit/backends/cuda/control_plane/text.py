@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tilejit.backends.cuda.plan import Allocate, Apply, Check, Compute, EntryPlan, Expr, For, If, Launch, Move, Read, Step, Var, While
+from tilejit.backends.cuda.plan import Allocate, Apply, Ask, Check, Compute, EntryPlan, Expr, For, If, Launch, Move, Read, Step, Var, While
 from tilejit.ops import COMPARISONS, table
 from tilejit.ops.facts import Fails
 
@@ -21,7 +21,7 @@ _OWN = {
     "array_update_element": "(*{0}[:{1}], {2}, *{0}[{1} + 1 :])",
 }
 """What the host computes with no scalar op: the elements of an array are a tuple."""
-_RESERVED = frozenset({"stream", "memory", "words", "CLEAR", "failed", "read", "fail", "scalar_op", "call", "min", "max", "range", "mark", "float"})
+_RESERVED = frozenset({"stream", "memory", "words", "CLEAR", "failed", "read", "ask", "fail", "scalar_op", "call", "min", "max", "range", "mark", "float"})
 
 
 def host_text(entry: EntryPlan) -> str:
@@ -111,6 +111,8 @@ class _Writer:
                 self.line(f"launch_{step.kernel}({', '.join(['stream', 'memory', *arguments])})")
             case Read():
                 self.line(f"{self.name(step.target)} = read(stream, {self.value(step.address)}, {step.dtype!r})")
+            case Ask():
+                self.line(f"{self.name(step.target)} = ask.{step.what}({', '.join(['stream', *map(self.value, step.arguments)])})")
             case Check():
                 values = "".join(f", {self.value(value)}" for value in step.values)
                 self.line(f"if not {self.value(step.condition)}: fail({step.failure}{values})")

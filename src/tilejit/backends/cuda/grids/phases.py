@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame
 from tilejit.backends.cuda.control_plane.host import Memory, Number
+from tilejit.backends.cuda.control_plane.keeping import write
 from tilejit.backends.cuda.program.body import Body
 from tilejit.backends.cuda.text.values import Scalar, Tile, Value, index
 from tilejit.errors import UnsupportedFeatureError
@@ -109,17 +110,7 @@ class _Phase:
         return list(found)
 
     def _keep(self, body: Body, value: SSAValue) -> None:
-        made = body[value]
-        if isinstance(made, Tile) and all(size.const is not None for size in made.valid):
-            memory = self.frame.allocate([self.blocks, *(host.number(extent) for extent in made.shape)], made.dtype, name_hint(value) or "kept")
-            body.store_tile(made, host.take_memory(self.kernel.out, memory), [body.block_index, *(index(0) for _ in made.shape)])
-        elif isinstance(made, Scalar) and made.dtype.get_byte() > 0 and made.const is None:
-            memory = self.frame.allocate([self.blocks], made.dtype, name_hint(value) or "kept")
-            buffer = host.take_memory(self.kernel.out, memory)
-            body.out.line(f"tl.store({buffer.pointer} + {body.block_index.text}, {body.text(made)})")
-        else:
-            raise UnsupportedFeatureError("CUDA cannot keep this value over a syncall", span=body.out.span, help="store it into a tensor before the syncall")
-        self.kept[value] = (memory, made)
+        self.kept[value] = write(self.frame, body, value, self.blocks, "syncall")
 
 
 def _used(op: Operation) -> Iterable[SSAValue]:

@@ -10,6 +10,8 @@ from tilejit import ops
 from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame
+from tilejit.backends.cuda.control_plane.keeping import found_again, keep, kept_by, leaving
+from tilejit.backends.cuda.control_plane.ranks import is_meeting, meets
 from tilejit.backends.cuda.grids.independent import perfect_nest
 from tilejit.backends.cuda.grids.loops import run_grid
 from tilejit.backends.cuda.nests.launches import run_nest
@@ -22,7 +24,7 @@ from tilejit.passes.rewriting import free_values, is_scalar_op, root
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, ShapedType
 
-_HOST = (d.ConstOp, d.DimOp, d.CheckOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp)
+_HOST = (d.ConstOp, d.DimOp, d.CheckOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.CommOp, d.PeerOp)
 
 Segment = tuple[str, list[Operation]]
 """ "host", "nest", "grid", "loop", "control" with one op, or "program" with the ops that one program runs."""
@@ -37,9 +39,9 @@ def spread(frame: Frame, function: d.FuncOp) -> bool:
     return True
 
 
-def by_the_host(frame: Frame, function: d.FuncOp) -> bool:
-    """Run a kernel with its loops and branches on the host, which reads what decides them; False where a value of a program would have to leave it."""
-    saved, name = frame.within, function.symbol
+def by_the_host(frame: Frame, function: d.FuncOp) -> UnsupportedFeatureError | None:
+    """Run a kernel with its loops and branches on the host, which reads what decides them; else the reason: a value of a program would have to leave it."""
+    saved, name = (frame.within, frame.keeps), function.symbol
 
     def within(block: Block) -> None:
         segments = _segments(frame, block, set(block.args))
@@ -47,10 +49,10 @@ def by_the_host(frame: Frame, function: d.FuncOp) -> bool:
             raise UnsupportedFeatureError("CUDA does not run this on the host")
         _run(frame, segments, name)
 
-    frame.within = within
+    frame.within, frame.keeps = within, meets(function)
     reason = frame.attempt(lambda: within(function.body.block))
-    frame.within = saved
-    return reason is None
+    frame.within, frame.keeps = saved
+    return reason
 
 
 def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
@@ -91,10 +93,22 @@ def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
         elif kind == "control":
             frame.step(members[0])
         else:
-            kernel = frame.kernel(name)
-            for op in members:
-                kernel.body.step(op)
-            frame.finish(kernel, host.number(1))
+            _run_program(frame, members, name)
+
+
+def _run_program(frame: Frame, members: Sequence[Operation], name: str) -> None:
+    kept = leaving(members) if frame.keeps else []
+    if not kept and all(isinstance(op, d.ValidOp) for op in members):
+        return
+    kernel = frame.kernel(name)
+    if frame.keeps:
+        kernel.body.outside = kept_by(kernel)
+    for op in members:
+        kernel.body.step(op)
+    rooms = [keep(frame, kernel, value) for value in kept]
+    frame.finish(kernel, host.number(1))
+    for value, room in zip(kept, rooms, strict=True):
+        frame.values[value] = found_again(frame, value, room)
 
 
 def _stored(segments: Sequence[Segment], place: int) -> d.StoreOp | None:
@@ -162,6 +176,8 @@ def _segments(frame: Frame, block: Block, known: set[SSAValue]) -> list[Segment]
         out.append((kind, [op]))
     merged = _hoisted(out)
     for members in [members for kind, members in (out if frame.within is None else merged) if kind == "program"]:
+        if frame.keeps:
+            break
         walked = {inner for op in members for inner in op.walk()}
         for op in members:
             users = [use.operation for result in op.results for use in result.uses]
@@ -217,6 +233,8 @@ def _hoisted(segments: Sequence[Segment]) -> list[Segment]:
 def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
     from tilejit.backends.cuda.rules import LINES
 
+    if frame.keeps and meets(op):
+        return "host" if is_meeting(op) else "control"
     free = free_values([op])
     if not all(value in known for value in free):
         return "program"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from tilejit.backends.cuda.text.library_floats import FLOAT_HELPERS
+from tilejit.runtime.ranks.abi import Comm
 
 _ARITHMETIC = """
 @triton.jit
@@ -208,6 +209,17 @@ def hear(words, there, turn, KIND: tl.constexpr):  # asks until all have told
 """
 
 
+_RANKS = f"""
+@triton.jit
+def group_word(comm, slot):
+    return tl.load(comm.to(tl.pointer_type(tl.int64)) + slot)
+
+@triton.jit
+def way_to_peer(comm, peer):  # bytes from the own copy of a window to that of a peer
+    return group_word(comm, {int(Comm.BASES)} + peer) - group_word(comm, {int(Comm.BASES)} + group_word(comm, {int(Comm.RANK)}))
+"""
+
+
 def _split(text: str) -> dict[str, str]:
     pieces = re.split(r"\n(?=@triton\.jit\n)", text.strip())
     return {re.search(r"def (\w+)", piece)[1]: piece for piece in pieces}  # type: ignore[index]
@@ -303,6 +315,7 @@ HELPERS: dict[str, str] = {
     **_split(_COMBINERS),
     **_split(_FAILURES),
     **_split(_GANGS),
+    **_split(_RANKS),
     **_split(FLOAT_HELPERS),
     **{f"to_{name}": _saturate(name, *bounds) for name, bounds in _INTEGERS.items()},
 }
