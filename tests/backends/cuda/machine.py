@@ -123,7 +123,7 @@ class Machine(Walker):
                 self.log[:] = 0
             else:
                 value = next(rest)
-            arguments.append(_argument(value, parameter.type))
+            arguments.append(argument(value, parameter.type))
         if kernel not in self.compiled:
             self.compiled[kernel] = load(facts)
         with _one_at_a_time:
@@ -150,10 +150,10 @@ def counted(*bounds: Any) -> Any:
     wide = any(isinstance(item, tl.tensor) and item.dtype == tl.int64 for item in bounds)
     numbers = [int(np.asarray(item.handle.data).ravel()[0]) if isinstance(item, tl.tensor) else int(item) for item in bounds]
     for item in range(*numbers):
-        yield _argument(item, "i64" if wide else "i32")
+        yield argument(item, "i64" if wide else "i32")
 
 
-def _argument(value: Any, type: str) -> Any:
+def argument(value: Any, type: str) -> Any:
     if type.startswith("*"):
         kind: Any = tl.pointer_type(_TYPES[type[1:]][0])
         return tl.tensor(TensorHandle(np.array([value], np.uint64), kind), kind)

@@ -16,6 +16,7 @@ from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.signature import JitParam
+from tilejit.runtime.arrays import DeviceTensor
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.host import Recorder
@@ -55,7 +56,7 @@ class JitLaunch:
         self.params = tuple(_param(param) for param in kernel.definition.params)
 
     def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
-        key = tuple((value.shape, value.dtype) if isinstance(value, np.ndarray) else None for value in values.values())
+        key = tuple((value.shape, value.dtype, value.device) if isinstance(value, np.ndarray | DeviceTensor) else None for value in values.values())
         known, seen = self._known.get(key), settings.snapshot()
         config = replace(config, distributed_config=None) if config is not None else None  # the same code for every world
         if known is None or known.config != config or not known.stands(seen):

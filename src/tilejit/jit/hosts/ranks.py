@@ -27,6 +27,7 @@ from tilejit.runtime.ranks.engines import Held, world_of
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.resident import Sharded, StackedDeviceTensor, array_of, home_of
+from tilejit.runtime.targets import HOST
 from tilejit.types.annotations import DynVar, WindowAnnotation
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class _Given:
         views = {param.name: view_of(self.values[param.name]) for param in definition.params if param.tensor is not None and param.name in self.values}
         first = first_array([view for view in views.values() if view is not None])
         self.framework = first.framework if first is not None else "numpy"
+        self.device = _device(definition, views)
         self.symbols = _symbols(definition.params, views)
         self.new = {name: _allocated(definition.param(name), first, self.symbols) for name in bound.omitted}
         """Outputs that the caller left out."""
@@ -160,7 +162,7 @@ class _Given:
 
     def recorded(self, world: int, config: RunConfig | None, me: Callable[[Recorder], object] | None) -> tuple[Recorder, object]:
         """Run the text on stand-ins; what the ranks will do, and what it returned."""
-        recorder = Recorder(Plan(world), config, symbols=self.symbols, framework=self.framework)
+        recorder = Recorder(Plan(world, device=self.device), config, symbols=self.symbols, framework=self.framework)
         recorder.plan.tensors = [tensor for tensor in self.tensors.values() if tensor.home is None and not isinstance(tensor, StackedTensor)]
         values = [self.tensors.get(param.name, self.values.get(param.name)) for param in self.definition.params]
         with recorder:
@@ -219,14 +221,34 @@ def _tensor(definition: Definition, name: str, view: ArrayView | None, value: ob
     return HostTensor(_array(definition, name, view), name, home_of(value) if isinstance(value, DeviceTensor) else None)
 
 
+def _device(definition: Definition, views: Mapping[str, ArrayView | None]) -> str:
+    """Where the tensors of a call are, all in one place."""
+    found = {view.device: name for name, view in views.items() if view is not None}
+    if len(found) > 1:
+        where = ", ".join(f"`{name}` on {device}" for device, name in found.items())
+        raise ArgumentError(f"the tensors of {definition.name} are in several places: {where}", help="put them all on one device: its ranks share it")
+    return next(iter(found), HOST)
+
+
 def _array(definition: Definition, name: str, view: ArrayView | None) -> Any:
     if view is None:
         raise ArgumentError(f"@pl.jit.host function '{definition.name}': `{name}` must be a tensor")
+    if view.device != HOST:
+        return _on_gpu(definition, name, view)
     if not view.contiguous:
         if definition.param(name).direction != "In":
             raise ArgumentError(f"output `{name}` is not contiguous (strides {view.strides})", help="pass a contiguous array and copy the result back")
         return np.ascontiguousarray(view.numpy())
     return view.numpy()
+
+
+def _on_gpu(definition: Definition, name: str, view: ArrayView) -> Any:
+    """A tensor in memory that only kernels look at."""
+    from tilejit.runtime.cuda.ranks import described
+
+    if not view.contiguous:
+        raise ArgumentError(f"`{name}` of {definition.name} on {view.device} is not contiguous (strides {view.strides})", help="pass a contiguous tensor")
+    return described(view)
 
 
 def _symbols(params: Sequence[JitParam], views: Mapping[str, ArrayView | None]) -> dict[DynVar, int]:

@@ -88,6 +88,16 @@ class Device:
         """First free byte and end of a block that was allocated at once: the driver takes its time for each."""
         return [0, 0]
 
+    @cached_property
+    def lock(self) -> int:
+        """The address of a word that is 0: who adds to cells that are narrower than what a GPU adds to at once, in whatever kernel, has it meanwhile."""
+        found = ctypes.c_uint64()
+        with self.active():
+            self.driver("cuMemAlloc_v2", ctypes.byref(found), _LOCK)
+            self.driver("cuMemsetD8Async", found.value, 0, _LOCK, 0)
+            self.driver("cuStreamSynchronize", 0)
+        return found.value
+
     def synchronise(self) -> None:
         """Wait for everything that was launched on it."""
         with self.active():
@@ -95,6 +105,7 @@ class Device:
 
 
 _HOST_BLOCK = 1 << 16
+_LOCK = 4
 _devices: dict[int, Device] = {}
 _lock = threading.RLock()
 _forked = False

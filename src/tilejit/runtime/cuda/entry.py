@@ -29,7 +29,7 @@ from tilejit.runtime.cuda.native import Calls, LaunchTable, numbers_of
 from tilejit.runtime.cuda.printing import LaunchLog
 from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
 from tilejit.runtime.cuda.scalars import rounded, scalar_op, single
-from tilejit.runtime.cuda.streams import stream_of
+from tilejit.runtime.cuda.streams import seat, stream_of
 from tilejit.runtime.cuda.words import CLEAR, FailureWords
 from tilejit.runtime.targets import HOST
 
@@ -47,16 +47,18 @@ class LoadedProgram:
         self.name, self.failures = name, tuple(failures)
         self._programs = tuple(programs)
         self._code = code
-        self._devices: dict[int, DeviceProgram] = {}
+        self._devices: dict[tuple[int, int], DeviceProgram] = {}
+        """By device and the rank whose kernels it launches."""
         self._lock = threading.Lock()
         _loaded.add(self)
 
     def on(self, index: int) -> DeviceProgram:
         """The program on one device, loaded there now if it was not."""
-        found = self._devices.get(index)
+        key = index, seat()
+        found = self._devices.get(key)
         if found is None:
             with self._lock:
-                found = self._devices.get(index) or self._devices.setdefault(index, self._loaded(devices.device(index)))
+                found = self._devices.get(key) or self._devices.setdefault(key, self._loaded(devices.device(index)))
         return found
 
     def _loaded(self, device: Device) -> DeviceProgram:
@@ -114,6 +116,10 @@ class DeviceProgram:
         """The same, with other launchers."""
         names: dict[str, object] = {f"launch_{at}": kernel for at, kernel in enumerate(launchers)}
         names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
+        if seat() >= 0:
+            from tilejit.runtime.cuda.ranks import OnDevice
+
+            names["ask"] = OnDevice(self)
         # Written by the compiler (backends/cuda/control_plane/text.py) and kept in the artifact; like the machine code there, it is trusted.
         exec(compile(self.program.entries[name].text, f"<tilejit host {name}>", "exec"), names)
         return cast("HostFunction", names["call"])
@@ -128,10 +134,14 @@ class DeviceProgram:
             )
         content = (ctypes.c_ubyte * 8)()
         driver("cuMemcpyDtoHAsync_v2", ctypes.addressof(content), address, row.get_byte(), stream)
-        driver("cuStreamSynchronize", stream)
+        self.settle(stream)
+        return _number(bytes(content), dtype)
+
+    def settle(self, stream: int) -> None:
+        """Wait for everything that was launched on a stream, and raise what one of the kernels reported."""
+        self.device.driver("cuStreamSynchronize", stream)
         if self.words.pending():
             self.words.raise_report()
-        return _number(bytes(content), dtype)
 
     def fail(self, row: int, *values: int) -> NoReturn:
         """Raise a failure that the host found."""

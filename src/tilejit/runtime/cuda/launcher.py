@@ -26,8 +26,6 @@ _CONFIG = "=IIIIIIIxxxxQQIxxxx"
 _COOPERATIVE, _CLUSTER = 2, 4
 """Launch attributes."""
 _TOO_LARGE = 720
-_LOCK = 4
-"""Bytes of a lock."""
 
 Launch = Callable[..., None]
 """(stream, memory, grid x, y, z, arguments …)"""
@@ -151,7 +149,7 @@ class Launcher:
             case "scratch":
                 return memory.take(self.kernel.scratch_bytes * programs)
             case "barrier":
-                return self.zeroed(memory, stream, self.kernel.meeting_bytes * programs or _LOCK)
+                return self.zeroed(memory, stream, self.kernel.meeting_bytes * programs) if self.kernel.meeting_bytes else self.device.lock
             case _:
                 return self._log.begin(memory, stream)
 

@@ -31,6 +31,21 @@ def on_stream(stream: object) -> Generator[None]:
         _local.stream = before
 
 
+@contextmanager
+def seated(rank: int) -> Generator[None]:
+    """Inside, this thread is a rank: programs report its failures apart from those of other ranks."""
+    before, _local.seat = seat(), rank
+    try:
+        yield
+    finally:
+        _local.seat = before
+
+
+def seat() -> int:
+    """The rank that this thread is, or -1."""
+    return getattr(_local, "seat", -1)
+
+
 def stream_of(first: ArrayView) -> int:
     """The stream of a call whose first array is this one; 0 is the default stream."""
     chosen = getattr(_local, "stream", None)

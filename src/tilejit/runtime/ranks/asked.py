@@ -31,7 +31,7 @@ class Asked:
         """Everything that was launched is done, and nothing of it failed."""
 
     def wait(self, stream: int, comm: int, address: int, expected: int, at_least: int, line: int) -> int:
-        """Until a cell has got there: 1; 0: the call ends. A rank counts as blocked only when its kernels are done: until then they may tell others something."""
+        """Until a cell has got there: 1; 0: the call ends. A rank is blocked only when its kernels are done: until then they may tell others something."""
 
         def there() -> bool:
             value = self.cell(stream, address)

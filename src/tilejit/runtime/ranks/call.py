@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
 
 from tilejit.errors import RankStopped
+from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.call import interrupt, printing
-from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks import reports, transfers, words
 from tilejit.runtime.ranks.abi import Record, State, Stop
 from tilejit.runtime.ranks.config import DistributedConfig
@@ -47,13 +48,15 @@ class Call:
         """The address of the context of a buffer on a rank."""
         return self.memory.context(buffer, rank)
 
-    def run_config(self, config: RunConfig | None) -> RunConfig:
-        """How kernels run: on the threads of their rank."""
-        return self._run_config
+    def launch(self, entry: CompiledEntry, arguments: Sequence[object], rank: int) -> Any:
+        """Run a kernel, on the threads or the stream of its rank."""
+        made = entry.checked(arguments, self.memory.run_config(rank, self._threads))
+        self.memory.settle(rank, entry)
+        return made
 
     @functools.cached_property
-    def _run_config(self) -> RunConfig:
-        return RunConfig(num_threads=self.config.threads_per_rank or max(1, len(os.sched_getaffinity(0)) // len(self.engine.here)))
+    def _threads(self) -> int:
+        return self.config.threads_per_rank or max(1, len(os.sched_getaffinity(0)) // len(self.engine.here))
 
     # running --------------------------------------------------------------------------------------------------------------
 
@@ -142,7 +145,8 @@ class Call:
                 if not self._in_order(step, record):
                     raise RankStopped(f"waits to start {step.name}", span=step.span)
                 self.moves.before(step)
-                step.run(self, rank)
+                with self.memory.running(rank):
+                    step.run(self, rank)
                 self.moves.after(step)
                 words.set_word(record, Record.DONE, step.number + 1)
                 engine.publish_records()

@@ -6,7 +6,7 @@ A phase is a counter per rank in the group's block; a rank that has raised its o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
@@ -15,6 +15,36 @@ from tilejit.runtime.ranks import far, words
 from tilejit.runtime.ranks.abi import Comm, Record, State
 
 NDArray = npt.NDArray[Any]
+
+
+class Access(Protocol):
+    """How arrays are read and written."""
+
+    def read(self, array: NDArray) -> NDArray:
+        """What is in an array, in memory of this process."""
+        ...
+
+    def write(self, into: NDArray, value: NDArray) -> None: ...
+
+    def copy(self, into: NDArray, source: NDArray) -> None:
+        """Cell after cell, whatever their shapes."""
+        ...
+
+
+class Here:
+    """Memory of this process."""
+
+    def read(self, array: NDArray) -> NDArray:
+        return array
+
+    def write(self, into: NDArray, value: NDArray) -> None:
+        into[...] = value
+
+    def copy(self, into: NDArray, source: NDArray) -> None:
+        into[...] = source.reshape(into.shape)
+
+
+HERE = Here()
 DESCRIBED = ("collective", "dtype", "elements", "op", "root", "mode")
 """What ranks compare, in the words after the phase; the line follows. There is room for two: a rank may be in the next one while others still compare."""
 WORDS = 16
@@ -34,6 +64,8 @@ class Group:
         self.number = words.word(table, 0)
         self.spread = far.spread.get(comm)
         """Where it is on several machines."""
+        self.access = accesses.get(comm, HERE)
+        """How the memory of windows is read and written."""
 
     def phase(self) -> bool:
         """Wait until everybody is as far; False: the call ends."""
@@ -78,6 +110,8 @@ class Group:
         raise ShapeError("an operand of a collective is in no window of the group")
 
 
+accesses: dict[int, Access] = {}
+"""Of windows that this process cannot look at, by the contexts of the running calls."""
 sizes: dict[int, int] = {}
 """Bytes of the buffer behind each context of the running calls."""
 _contexts: dict[tuple[int, int], list[int]] = {}
@@ -95,6 +129,7 @@ def forget(comms: Sequence[int]) -> None:
     gone = set(comms)
     for comm in gone:
         sizes.pop(comm, None)
+        accesses.pop(comm, None)
     for key in [key for key, held in _contexts.items() if gone & set(held)]:
         del _contexts[key]
 

@@ -21,6 +21,7 @@ from tilejit.errors import (
     Span,
     TilejitError,
     TilejitWarning,
+    UnsupportedFeatureError,
 )
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
@@ -28,6 +29,7 @@ from tilejit.runtime.ranks.launches import HostCollective, Launchable, LaunchPar
 from tilejit.runtime.ranks.places import assigned_name, is_nested, span_of
 from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.recording import record_into, recording
+from tilejit.runtime.targets import HOST
 from tilejit.types.annotations import DynVar
 
 
@@ -139,10 +141,17 @@ class Recorder:
         """`pl.create_tensor`: a host tensor of zeros."""
         if not isinstance(dtype, DType) or not isinstance(shape, list | tuple):
             self.fail(ArgumentError, "pl.create_tensor takes a shape and a dtype")
-        array = np.zeros([self.integer(item, "an extent") for item in shape], dtype.numpy)
-        made = HostTensor(array, "a host tensor")
+        made = HostTensor(self._zeros([self.integer(item, "an extent") for item in shape], dtype), "a host tensor")
         self.plan.tensors.append(made)
         return made
+
+    def _zeros(self, shape: Sequence[int], dtype: DType) -> Any:
+        """New memory where the tensors of the call are."""
+        if self.plan.device == HOST:
+            return np.zeros(shape, dtype.numpy)
+        from tilejit.runtime.cuda.ranks import zeros
+
+        return zeros(self.plan, shape, dtype)
 
     # launches -------------------------------------------------------------------------------------------------------------
 
@@ -174,17 +183,16 @@ class Recorder:
         signature, span = entry.signature, self.here()
         order = [values[param.name] for param in signature.params]
         tensors = [(param.direction, value) for param, value in zip(signature.params, order, strict=True) if isinstance(value, HostTensor)]
-        new = [HostTensor(np.zeros(extents(result.shape, signature, order), result.dtype.numpy), result.name) for result in signature.results]
+        new = [HostTensor(self._zeros(extents(result.shape, signature, order), result.dtype), result.name) for result in signature.results]
         self.plan.tensors += new
         reads = [value for direction, value in tensors if direction != "Out"]
         writes = [value for direction, value in tensors if direction != "In"]
-        config = self.config
 
         def run(call: Any, rank: int) -> None:
             given = [on_rank(call, rank, value) for value in order]
-            made = entry.checked(given, call.run_config(config))
+            made = call.launch(entry, given, rank)
             for tensor, array in zip(new, made if isinstance(made, tuple) else (made,), strict=True) if new else ():
-                tensor.array[...] = np.asarray(array)
+                call.memory.take(rank, tensor.array, array)
 
         self.events.append(Step(rank, target.name, run, reads, [*writes, *new], span))
         results = [*new] if new else writes
@@ -193,7 +201,7 @@ class Recorder:
     def _entry(self, target: Launchable, values: dict[str, object]) -> CompiledEntry:
         key = (target.name, id(target), *(type_of(value) for value in values.values()))
         if key not in self.compiled:
-            self.compiled[key] = target.entry({name: sample(value) for name, value in values.items()}, self.config)
+            self.compiled[key] = target.entry({name: sample(value, self.plan.device) for name, value in values.items()}, self.config)
             if not any(entry is self.compiled[key] for _, entry in self.launched):
                 self.launched.append((target, self.compiled[key]))
         return self.compiled[key]
@@ -259,6 +267,9 @@ class Recorder:
         tensors = [(args[at], directions[at] if at < len(directions) else "InOut") for at in range(len(args)) if isinstance(args[at], HostTensor)]
         framework = self.framework
         self.steady = False
+        if self.plan.device != HOST:
+            what = f"`{name}` is a Python function, and the tensors of this call are on {self.plan.device}"
+            self.fail(UnsupportedFeatureError, what, help="call it after the host function")
 
         def run(call: Any, rank: int) -> None:
             function(*(in_framework(arg.array, framework) if isinstance(arg, HostTensor) else arg for arg in args))

@@ -8,13 +8,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tilejit.dtypes import DType
+from tilejit.dtypes import DType, dtype_of_numpy
 from tilejit.errors import RankStopped, Span
 from tilejit.ops.ranks import COLLECTIVES
+from tilejit.runtime.arrays import DeviceTensor
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks import meeting
 from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Step, Window
+from tilejit.runtime.targets import HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,17 @@ class HostCollective:
 def on_rank(call: Any, rank: int, value: object) -> object:
     """An argument as the launched function gets it."""
     if isinstance(value, Window):
-        return call.window(value, rank)
+        return call.memory.argument(call.window(value, rank))
     if isinstance(value, GroupOf):
         return call.context(value.window.buffer, rank)
-    return value.array if isinstance(value, HostTensor) else value
+    return call.memory.argument(value.array) if isinstance(value, HostTensor) else value
+
+
+def tensor_at(array: Any, device: str) -> DeviceTensor:
+    """Memory of a GPU that an array describes, as a kernel takes it."""
+    dtype = dtype_of_numpy(array.dtype)
+    assert dtype is not None
+    return DeviceTensor(int(array.__array_interface__["data"][0]), array.shape, dtype, device)
 
 
 def type_of(value: object) -> object:
@@ -102,12 +111,11 @@ def type_of(value: object) -> object:
     return type(value)
 
 
-def sample(value: object) -> object:
-    """What a compile needs of an argument: its shape and dtype."""
-    if isinstance(value, Window):
-        return np.empty(value.shape, value.dtype.numpy)
-    if isinstance(value, HostTensor):
-        return value.array
+def sample(value: object, device: str) -> object:
+    """What a compile needs of an argument: its shape and dtype, and where it is."""
+    if isinstance(value, Window | HostTensor):
+        array = np.empty(value.shape, value.dtype.numpy) if isinstance(value, Window) else value.array
+        return array if device == HOST else tensor_at(array, device)
     from tilejit.types.annotations import RUNTIME
 
     return RUNTIME

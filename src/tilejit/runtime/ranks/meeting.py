@@ -32,9 +32,7 @@ def operands(numbers: Sequence[int]) -> list[NDArray]:
     while rest:
         address, code, rank = rest[:3]
         dtype = DTYPES[DTYPE_CODES[code]].numpy if code < BYTES_CODE else np.dtype(f"V{code - BYTES_CODE}")
-        shape, strides = tuple(rest[3 : 3 + rank]), tuple(stride * dtype.itemsize for stride in rest[3 + rank : 3 + 2 * rank])
-        like = np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
-        out.append(words.array_at(address, like) if like.size else np.empty(shape, dtype))
+        out.append(words.described(address, rest[3 : 3 + rank], dtype, rest[3 + rank : 3 + 2 * rank]))
         rest = rest[3 + 2 * rank :]
     return out
 

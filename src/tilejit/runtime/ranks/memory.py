@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tilejit.runtime.artifact.entry import CompiledEntry
+from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks import between, far, group, meeting, words
 from tilejit.runtime.ranks.abi import ALIGNMENT, HEADER, Comm
 from tilejit.runtime.ranks.engine import Engine
 from tilejit.runtime.ranks.plan import Plan, Window, WindowBuffer
+from tilejit.runtime.targets import HOST
 
 NDArray = npt.NDArray[Any]
 _SPINS = 2000
@@ -79,6 +83,48 @@ class Memory:
         """The address of the context of a buffer on a rank."""
         return int(self._contexts[buffer.number, rank].__array_interface__["data"][0])
 
+    # what is another matter on a GPU ------------------------------------------------------------------------------------------
+
+    def cell(self, rank: int, address: int) -> int:
+        """The cell of a signal in a rank's copy."""
+        return words.cell(address)
+
+    def argument(self, array: NDArray) -> object:
+        """An array as a kernel takes it."""
+        return array
+
+    def take(self, rank: int, into: NDArray, made: object) -> None:
+        """Copy a result that a kernel made."""
+        into[...] = np.asarray(made)
+
+    def access(self, rank: int) -> group.Access:
+        """How a rank reads and writes arrays."""
+        return group.HERE
+
+    def run_config(self, rank: int, threads: int) -> RunConfig:
+        """How the kernels of a rank run."""
+        return RunConfig(num_threads=threads)
+
+    def running(self, rank: int) -> AbstractContextManager[None]:
+        """Around everything that a rank does."""
+        return nullcontext()
+
+    def settle(self, rank: int, entry: CompiledEntry) -> None:
+        """Everything that an entry launched on a rank is done."""
+
+    def clear(self, rank: int, address: int, size: int) -> None:
+        """Set bytes of a rank's windows to 0."""
+        ctypes.memset(address, 0, size)
+
+    def row(self, size: int) -> NDArray:
+        """Words for a context, where kernels see them."""
+        return np.zeros(size, np.int64)
+
+    def write_header(self, buffer: WindowBuffer, rank: int, context: int) -> None:
+        """What stands in front of a window: its context, and a lock that nobody has."""
+        words.set_word(self.copy_of(buffer, rank) - HEADER, 0, context)
+        words.set_word(self.copy_of(buffer, rank) - HEADER, 1, 0)
+
     # the start and the end of a call ----------------------------------------------------------------------------------------
 
     def prepare(self, keep: bool) -> None:
@@ -88,7 +134,7 @@ class Memory:
             ctypes.memset(self.block(0, rank), 0, self._rank_bytes)
         for rank in engine.here:
             if not keep and self.plan.buffers:
-                ctypes.memset(self.copy_of(self.plan.buffers[0], rank) - HEADER, 0, self.stride)
+                self.clear(rank, self.copy_of(self.plan.buffers[0], rank) - HEADER, self.stride)
             for number, ranks in enumerate(self.groups):
                 if rank in ranks and (number, rank) not in self._tables:
                     self._tables[number, rank] = np.array([number, *(self.block(number, q) for q in ranks)], np.int64)
@@ -105,7 +151,7 @@ class Memory:
     def _write_context(self, buffer: WindowBuffer, rank: int) -> None:
         engine, ranks = self.engine, tuple(sorted(buffer.ranks))
         number = self.groups.index(ranks)
-        row = np.zeros(int(Comm.BASES) + 2 * len(ranks), np.int64)
+        row = self.row(int(Comm.BASES) + 2 * len(ranks))
         apart = [q not in engine.near for q in ranks]
         fields = {
             Comm.RANK: ranks.index(rank), Comm.COUNT: len(ranks), Comm.STOP: engine.stop, Comm.RECORD: engine.record(rank),
@@ -121,8 +167,7 @@ class Memory:
     def _show_context(self, buffer: WindowBuffer, rank: int) -> None:
         """Let kernels and collectives find the context of a buffer in this call."""
         engine, ranks, address = self.engine, tuple(sorted(buffer.ranks)), self.context(buffer, rank)
-        words.set_word(self.copy_of(buffer, rank) - HEADER, 0, address)
-        words.set_word(self.copy_of(buffer, rank) - HEADER, 1, 0)
+        self.write_header(buffer, rank, address)
         group.register(self.groups.index(ranks), engine.record(rank), address, buffer.size)
         if any(q not in engine.near for q in ranks):
             far.spread[address] = far.Spread(engine, ranks, tuple(self.shown(buffer, q) for q in ranks))
@@ -140,5 +185,9 @@ def memory_of(engine: Engine, plan: Plan, more: int) -> Memory:
     kept = plan.memory
     if isinstance(kept, Memory) and kept.engine is engine and engine.fd is None and engine.area(kept.more + more) == kept.base:
         return kept
+    if plan.device != HOST:
+        from tilejit.runtime.cuda.ranks import DeviceMemory
+
+        return DeviceMemory(engine, plan, more)
     made = plan.memory = Memory(engine, plan, more)
     return made

@@ -59,23 +59,23 @@ def _allreduce(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int,
         first, last = own.size * group.me // n, own.size * (group.me + 1) // n
         for start in range(first, last, _BLOCK):
             block = slice(start, min(start + _BLOCK, last))
-            total = reduced([copy[block] for copy in copies], op)
+            total = reduced([group.access.read(copy[block]) for copy in copies], op)
             for copy in copies:
-                copy[block] = total
+                group.access.write(copy[block], total)
     return group.phase()
 
 
 def _allreduce_strided(group: Group, target: NDArray, op: ReduceOp) -> bool:
-    total = reduced([target if q == group.me else group.theirs(q, target) for q in range(group.count)], op)
+    total = reduced([group.access.read(target if q == group.me else group.theirs(q, target)) for q in range(group.count)], op)
     if not group.phase():
         return False
-    target[...] = total
+    group.access.write(target, total)
     return group.phase()
 
 
 def _broadcast(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
     if group.me != root:
-        arrays[0][...] = group.theirs(root, arrays[0])
+        group.access.copy(arrays[0], group.theirs(root, arrays[0]))
     return group.phase()
 
 
@@ -85,15 +85,15 @@ def _allgather(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int,
     for step in range(group.count):
         q = (group.me + step) % group.count
         row = target if q == group.me else group.theirs(q, target)
-        row[group.me] = chunk.reshape(row[group.me].shape)
+        group.access.copy(row[group.me : group.me + 1], chunk)
     return group.phase()
 
 
 def _reduce_scatter(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
     target = arrays[0]
-    rows = [(target if q == group.me else group.theirs(q, target))[group.me] for q in range(group.count)]
-    total = reduced(rows, op)
-    target[group.me] = total  # nobody else reads this row of mine
+    rows = [(target if q == group.me else group.theirs(q, target))[group.me : group.me + 1] for q in range(group.count)]
+    total = reduced([group.access.read(row) for row in rows], op)
+    group.access.write(target[group.me : group.me + 1], total)  # nobody else reads this row of mine
     return group.phase()
 
 
@@ -101,24 +101,25 @@ def _all_to_all(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int
     source, target = arrays[0], arrays[1]
     for step in range(group.count):
         q = (group.me + step) % group.count
-        (target if q == group.me else group.theirs(q, target))[group.me] = source[q]
+        group.access.copy((target if q == group.me else group.theirs(q, target))[group.me : group.me + 1], source[q : q + 1])
     return group.phase()
 
 
 def _all_to_all_v(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
     source, target, _, send, receive = arrays
     rows = target.shape[0] // group.count
-    counts = send.reshape(-1)
+    counts = group.access.read(send).reshape(-1)
     for step in range(group.count):
         q = (group.me + step) % group.count
         theirs, counted = (target, receive) if q == group.me else (group.theirs(q, target), group.theirs(q, receive))
         count = min(max(int(counts[q]), 0), rows)
         block = theirs[group.me * rows : (group.me + 1) * rows]
-        block[:count] = source[q * rows : q * rows + count]
+        group.access.copy(block[:count], source[q * rows : q * rows + count])
         dtype = dtype_of_numpy(target.dtype)
         if poison and count < rows and dtype is not None:
             block[count:] = poisoned(block[count:].shape, dtype)
-        counted.reshape(-1)[group.me * (counted.size // counted.shape[0])] = count
+        place = counted[(slice(group.me, group.me + 1), *(slice(1),) * (counted.ndim - 1))]
+        group.access.write(place, np.full(place.shape, count, place.dtype))
     return group.phase()
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tilejit.dtypes import DType
 from tilejit.errors import ArgumentError, Span
+from tilejit.runtime.targets import HOST
 
 NDArray = npt.NDArray[Any]
 
@@ -139,6 +140,10 @@ class Plan:
     """What all processes of a call must agree about."""
     memory: object = None
     """Where its windows lay in the last call."""
+    device: str = HOST
+    """Where its tensors and windows are."""
+    held: list[object] = field(default_factory=list[object])
+    """What keeps the memory of tensors that the host function made."""
 
     def add(self, step: Step) -> None:
         """Take up a step; it comes after those of other ranks that touched what it writes, or wrote what it touches."""

@@ -102,7 +102,7 @@ class Watch:
             return True
         if state == State.WAITING:
             buffer = self.memory.plan.buffers[int(row[Record.BUFFER])]
-            value = words.cell(self.memory.copy_of(buffer, rank) + int(row[Record.CELL]))
+            value = self.memory.cell(rank, self.memory.copy_of(buffer, rank) + int(row[Record.CELL]))
             return not (value >= row[Record.EXPECTED] if row[Record.CMP] else value == row[Record.EXPECTED])
         if state == State.MEETING:
             return bool(self._missing(row))

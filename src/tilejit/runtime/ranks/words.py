@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tilejit.runtime.arrays import contiguous_strides
 from tilejit.runtime.ranks.abi import Comm, Record, State
 
 NDArray = npt.NDArray[Any]
@@ -41,6 +42,13 @@ def array_at(address: int, like: NDArray) -> NDArray:
     reach = sum((extent - 1) * stride for extent, stride in zip(like.shape, like.strides, strict=True)) + like.itemsize
     memory: Any = (ctypes.c_char * reach).from_address(address)
     return np.ndarray(like.shape, like.dtype, memory, 0, like.strides)
+
+
+def described(address: int, shape: Sequence[int], dtype: np.dtype[Any], strides: Sequence[int] | None = None) -> NDArray:
+    """An array at an address, with strides in elements where it has gaps; it may be memory of a GPU, which is never looked at from here."""
+    steps = contiguous_strides(shape) if strides is None else strides
+    like = np.lib.stride_tricks.as_strided(np.empty(1, dtype), tuple(shape), tuple(step * dtype.itemsize for step in steps))
+    return array_at(address, like) if like.size else np.empty(tuple(shape), dtype)
 
 
 def wait_facts(comm: int, address: int, expected: int, at_least: bool, line: int) -> dict[Record, int]:

@@ -101,7 +101,8 @@ def collective(frame: Frame, op: d.EffectOp) -> None:
     for name, value in args.items():
         if isinstance(value, SSAValue) and name != "comm":
             array = frame.memory(value)
-            words += [array.address, dtype_code(array.dtype), len(array.axes), *(axis.extent.expr for axis in array.axes), *(axis.stride.expr for axis in array.axes)]
+            words += [array.address, dtype_code(array.dtype), len(array.axes)]
+            words += [*(axis.extent.expr for axis in array.axes), *(axis.stride.expr for axis in array.axes)]
     came = _ask(frame, "came", "meet", group.expr, *words)
     row = frame.state.failures.row(ranks.stopped_in(op))
     frame.steps.append(plan.Check(plan.Apply("cmp", (came, 0), "BOOL", (), (("cmp_type", 1),)), row))

@@ -1,6 +1,7 @@
 """Other ranks inside a program: the copies of peers are memory like any other, and a notify is an atomic that everything before it comes before.
 
-A kernel never waits for another rank: whether that one runs at the same time is not ours to say. So waits and collectives stand between launches (control_plane/ranks.py).
+A kernel never waits for another rank: whether that one runs at the same time is not ours to say. So waits and collectives stand between launches
+(control_plane/ranks.py).
 """
 
 from __future__ import annotations
