@@ -22,8 +22,14 @@ from tilejit.runtime.cuda import driver as api
 from tilejit.runtime.cuda.arrays import DeviceArray
 from tilejit.runtime.cuda.program import LaunchFacts
 
-PLACES = {"order": "a Python function on tensors takes part", "resident": "tensors that stay with ranks are in the memory of the process"}
-"""Scenarios that a GPU has no place for, and why."""
+REFUSED = {
+    "order": "a Python function on tensors takes part",
+    "resident": "tensors that stay with ranks are in the memory of the process",
+    "blocks": "blocks of pl.spmd wait",
+    "test_blocks_that_wait_are_all_under_way": "the same",
+    "test_blocks_that_nobody_notifies_are_a_deadlock": "the same",
+}
+"""What a GPU does not do, and why."""
 
 
 @contextmanager
@@ -39,7 +45,17 @@ def moved(there: Callable[[np.ndarray], Any], back: Callable[[np.ndarray, Any], 
             back(array, on[at])
         return result
 
-    with mock.patch.object(ranks, "run_host", run), mock.patch.object(distributed, "run_host", run):
+    with mock.patch.object(ranks, "run_host", run), mock.patch.object(distributed, "run_host", run), mock.patch.dict(_plain, run=plain):
+        yield
+
+
+_plain: dict[str, Any] = {}
+
+
+@contextmanager
+def elsewhere() -> Generator[None]:
+    """Inside, arrays stay where they are."""
+    with mock.patch.object(ranks, "run_host", _plain["run"]), mock.patch.object(distributed, "run_host", _plain["run"]):
         yield
 
 
@@ -117,7 +133,7 @@ def on_a_fake_gpu() -> Generator[Fake]:
         return DeviceTensor(array.ctypes.data, array.shape, dtype, "cuda:0")
 
     with (
-        mock.patch.object(api, "driver", lambda: started),
+        mock.patch.object(api, "driver", return_value=started),
         mock.patch.object(devices, "_devices", {}),
         mock.patch.object(assemble, "compile_all", interpreted),
         moved(there, lambda array, found: None),

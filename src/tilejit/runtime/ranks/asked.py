@@ -43,6 +43,6 @@ class Asked:
         return int(there() or words.blocked(comm, State.WAITING, words.wait_facts(comm, address, expected, bool(at_least), line), there))
 
     def meet(self, stream: int, comm: int, kind: int, op: int, root: int, ring: int, line: int, *numbers: int) -> int:
-        """A collective: 1; 0: the call ends."""
+        """A collective: 1; 0: the call ends, and the reason is kept."""
         self.settle(stream)
-        return int(meeting.meet(comm, kind, op, root, bool(ring), line, meeting.operands(numbers), False))
+        return int(meeting.met(comm, kind, op, root, bool(ring), line, meeting.operands(numbers)))

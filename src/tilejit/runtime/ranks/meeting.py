@@ -47,14 +47,19 @@ def _in_block(block: int) -> list[NDArray]:
     return operands(numbers)
 
 
-def _from_kernel(comm: int, block: int) -> int:
-    """What kernels call; 0: done."""
+def met(comm: int, kind: int, op: int, root: int, ring: bool, line: int, arrays: Sequence[NDArray]) -> bool:
+    """A collective of a kernel; False: it was given up, and the reason is kept for the launch."""
     try:
-        kind, op, root, ring, line = (words.word(block, slot) for slot in (Block.KIND, Block.OP, Block.ROOT, Block.RING, Block.LINE))
-        return 0 if meet(comm, kind, op, root, bool(ring), line, _in_block(block), False) else 1
+        return meet(comm, kind, op, root, ring, line, arrays, False)
     except BaseException as error:
         keep_failure(error)
-        return 1
+        return False
+
+
+def _from_kernel(comm: int, block: int) -> int:
+    """What kernels call; 0: done."""
+    kind, op, root, ring, line = (words.word(block, slot) for slot in (Block.KIND, Block.OP, Block.ROOT, Block.RING, Block.LINE))
+    return 0 if met(comm, kind, op, root, bool(ring), line, _in_block(block)) else 1
 
 
 _FROM_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(_from_kernel)
