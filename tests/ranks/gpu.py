@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from tests.runtime.cuda.fake import FakeLibrary, Launched, _set
+from tests.runtime.cuda.fake import FakeLibrary, Launched
 from tilejit.backends.cuda import assemble, plan
 from tilejit.dtypes import dtype_of_numpy
 from tilejit.jit.hosts import distributed, ranks
@@ -73,27 +73,13 @@ def on_this_gpu() -> Any:
 
 @dataclass
 class Fake(FakeLibrary):
-    """Streams of its own, memory that stays, and one launch at a time."""
+    """One call at a time, as ranks are threads."""
 
-    streams: int = 0
     one_at_a_time: Any = field(default_factory=threading.RLock)
 
     def do(self, name: str, arguments: Sequence[Any]) -> int:
         with self.one_at_a_time:
             return super().do(name, arguments)
-
-    def _cuStreamCreate(self, out: Any, flags: int) -> None:
-        self.streams += 1
-        _set(out, 0x5000 + self.streams)
-
-    def _cuMemAlloc_v2(self, out: Any, size: int) -> None:
-        _set(out, self.allocate(size))
-
-    def _cuMemFree_v2(self, address: int) -> int:
-        return self._cuMemFreeAsync(address, 0)
-
-    def _cuMemcpyDtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
-        self._cuMemcpyDtoHAsync_v2(to, source, size, stream)
 
 
 @dataclass(frozen=True)

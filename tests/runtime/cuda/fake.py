@@ -135,6 +135,12 @@ class FakeLibrary:
     def _cuMemFreeAsync(self, address: int, stream: int) -> int:
         return 0 if self.taken.pop(address, None) is not None else 1
 
+    def _cuMemAlloc_v2(self, out: Any, size: int) -> None:
+        _set(out, self.allocate(size))
+
+    def _cuMemFree_v2(self, address: int) -> int:
+        return self._cuMemFreeAsync(address, 0)
+
     def _cuMemFreeHost(self, address: int) -> int:
         return self._cuMemFreeAsync(address, 0)
 
@@ -142,6 +148,9 @@ class FakeLibrary:
         ctypes.memmove(to, source, size)
 
     def _cuMemcpyHtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        ctypes.memmove(to, source, size)
+
+    def _cuMemcpyDtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
         ctypes.memmove(to, source, size)
 
     def _cuMemsetD8Async(self, address: int, value: int, size: int, stream: int) -> None:
@@ -154,7 +163,7 @@ class FakeLibrary:
         _set(out, int(self.capturing))
 
     def _cuStreamCreate(self, out: Any, flags: int) -> None:
-        _set(out, 0x5000)
+        _set(out, 0x5000 + self.calls.count("cuStreamCreate") - 1)
 
     def _cuEventCreate(self, out: Any, flags: int) -> None:
         _set(out, 0x8000 + self.calls.count("cuEventCreate"))

@@ -93,8 +93,8 @@ class Device:
         """The address of a word that is 0: who adds to cells that are narrower than what a GPU adds to at once, in whatever kernel, has it meanwhile."""
         found = ctypes.c_uint64()
         with self.active():
-            self.driver("cuMemAlloc_v2", ctypes.byref(found), _LOCK)
-            self.driver("cuMemsetD8Async", found.value, 0, _LOCK, 0)
+            self.driver("cuMemAlloc_v2", ctypes.byref(found), LOCK)
+            self.driver("cuMemsetD8Async", found.value, 0, LOCK, 0)
             self.driver("cuStreamSynchronize", 0)
         return found.value
 
@@ -105,7 +105,8 @@ class Device:
 
 
 _HOST_BLOCK = 1 << 16
-_LOCK = 4
+LOCK = 4
+"""Bytes of a lock."""
 _devices: dict[int, Device] = {}
 _lock = threading.RLock()
 _forked = False

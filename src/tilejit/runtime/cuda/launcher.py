@@ -11,10 +11,11 @@ from typing import NamedTuple
 from tilejit.errors import ResourceError
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.cuda import driver as api
-from tilejit.runtime.cuda.devices import Device, refuse_child
+from tilejit.runtime.cuda.devices import LOCK, Device, refuse_child
 from tilejit.runtime.cuda.memory import Memory
 from tilejit.runtime.cuda.printing import LaunchLog
 from tilejit.runtime.cuda.program import DIVISIBLE, CubinRow, KernelRow
+from tilejit.runtime.cuda.streams import seat
 
 _FORMATS = {
     "i1": "B", "u1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
@@ -149,7 +150,9 @@ class Launcher:
             case "scratch":
                 return memory.take(self.kernel.scratch_bytes * programs)
             case "barrier":
-                return self.zeroed(memory, stream, self.kernel.meeting_bytes * programs) if self.kernel.meeting_bytes else self.device.lock
+                if not self.kernel.meeting_bytes and seat() >= 0:  # other ranks may add to the same cells
+                    return self.device.lock
+                return self.zeroed(memory, stream, self.kernel.meeting_bytes * programs or LOCK)
             case _:
                 return self._log.begin(memory, stream)
 
