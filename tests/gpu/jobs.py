@@ -34,7 +34,7 @@ _SMALL = ("--layers", "2", "--hidden", "256", "--length", "16", "--new", "4")
 
 @cache
 def _examples() -> list[tuple[str, ...]]:
-    """What Python is told to run; those of several ranks stay on the CPU, as there is no engine for ranks on GPUs."""
+    """What Python is told to run."""
     files = sorted((ROOT / "examples").glob("*.py"))
     return [*((str(path),) for path in files), ("-m", "examples.llama", *_SMALL), ("-m", "examples.training")]
 

@@ -114,6 +114,13 @@ def _ahead(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
     return {"deferred": deferred, "scoped": scoped}, dict.fromkeys(("deferred", "scoped"), np.full((world, 1, 1), ahead.N, np.int32))
 
 
+def _carried(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    x = np.random.default_rng(world).integers(-99, 99, (world, 8, 16)).astype(np.float32)
+    y = np.empty_like(x)
+    signals.go_round(x, y, config=config)
+    return {"y": y}, {"y": x.sum(0) - 0.5 * x}
+
+
 def _blocks(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
     y = np.zeros((world, signals.BLOCKS, 1), np.int32)
     signals.all_crossed(y, 0, config=config)
@@ -191,6 +198,7 @@ SCENARIOS: dict[str, Scenario] = {
     "experts": _experts,
     "order": _order,
     "ahead": _ahead,
+    "carried": _carried,
     "blocks": _blocks,
     "resident": _resident,
     "kept": _kept,

@@ -277,6 +277,46 @@ def two_groups(
         swap(x[r], yb[r], pld.window(second, [64], dtype=pl.FP32), pld.window(second_cells, [1, 1], dtype=pl.INT32), 2 - r, me[1, r], device=r)
 
 
+# values that outlive a wait ---------------------------------------------------------------------------------------------
+
+
+@pl.jit
+def carried(
+    x: pl.Tensor[[8, 16], pl.FP32],
+    y: pl.Out[pl.Tensor[[8, 16], pl.FP32]],
+    win: pld.DistributedTensor[[128, 16], pl.FP32],
+    sig: pld.DistributedTensor[[16, 1], pl.INT32],
+):
+    """Tiles go round; each rank adds up what passes. How often to wait stands in memory."""
+    ctx = pld.get_comm_ctx(win)
+    n = pld.nranks(ctx)
+    after = (pld.rank(ctx) + 1) % n
+    with pl.at(level=pl.Level.CORE_GROUP):
+        passing = pl.load(x, [0, 0], [8, 16])
+        first = pl.mul(passing, 0.5)
+        total = pl.add(passing, 0.0)
+        for i in pl.range(n - 1):
+            pld.remote_store(passing, win, after, [8 * i, 0])
+            pld.system.notify(sig, after, [i, 0], pl.cast(i, pl.INT32) + 2, op=pld.NotifyOp.AtomicAdd)
+            if i % 2 == 0:
+                pld.system.wait(sig, [i, 0], pl.cast(i, pl.INT32) + 2, cmp=pld.WaitCmp.Ge)
+                seen = pl.read(sig, [i, 0])
+            else:
+                pld.system.wait(sig, [i, 0], 1, cmp=pld.WaitCmp.Ge)
+                seen = pl.read(sig, [i, 0])
+            passing = pl.load(win, [8 * (pl.cast(seen, pl.INDEX) - 2), 0], [8, 16])
+            total = pl.add(total, passing)
+        pl.store(pl.sub(total, first), [0, 0], y)
+
+
+@pl.jit.host
+def go_round(x: pl.Tensor[[NR, 8, 16], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8, 16], pl.FP32]]):
+    data = pld.alloc_window_buffer([128, 16], dtype=pl.FP32)
+    cells = pld.alloc_window_buffer([16, 1], dtype=pl.INT32)
+    for r in pl.range(pld.world_size()):
+        carried(x[r], y[r], pld.window(data, [128, 16], dtype=pl.FP32), pld.window(cells, [16, 1], dtype=pl.INT32), device=r)
+
+
 # waits in blocks --------------------------------------------------------------------------------------------------------
 
 BLOCKS = 6

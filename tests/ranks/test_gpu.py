@@ -1,0 +1,72 @@
+"""Ranks that share a GPU: on the one of this machine; without one, on a fake driver whose kernels run in Triton's interpreter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.patience import HANG
+from tests.ranks import on_gpu, signals
+from tests.ranks.engines import on
+from tilejit.errors import ArgumentError, UnsupportedFeatureError
+from tilejit.runtime import RunConfig
+from tilejit.runtime.arrays import DeviceTensor
+
+ROOT = Path(__file__).parents[2]
+X, CELLS = np.zeros((8, 16), np.float32), np.zeros((1, 1), np.int32)
+CUDA = RunConfig(platform="cuda", arch="sm_80,sm_90")
+
+
+@pytest.mark.triton
+def test_ranks_on_a_gpu_that_is_none() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))), "TILEJIT_CACHE": "0"}
+    command = [sys.executable, "-m", "tests.ranks.on_gpu", "fake", "sample"]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANG, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == f"{len(on_gpu.SAMPLE)} tried, 0 wrong\n"
+
+
+@pytest.mark.triton
+def test_kernels_of_ranks_compile_and_are_cut_where_they_wait() -> None:
+    compiled = signals.ring_put.compile(X, X.copy(), X.copy(), CELLS, config=CUDA)
+    host = compiled.stage("ring_put.host.py")
+    before, wait, after = host.partition("ask.wait(")
+    assert wait and "launch_1(" in before and "launch_2(" in after and "ask." not in after.partition("launch_2(")[2]
+    telling = [text for name in compiled.stages() if name.endswith(".ptx") and ".sys." in (text := compiled.stage(name))]
+    assert len(telling) == 1 and "bar.sync" in telling[0].partition("red.global.sys.release.add")[0]
+
+
+@pytest.mark.triton
+def test_a_kernel_never_waits_for_another_rank() -> None:
+    cells = np.zeros((signals.BLOCKS, 1), np.int32)
+    with pytest.raises(UnsupportedFeatureError, match=r"`wait` in a block of pl\.spmd") as caught:
+        signals.crossed.compile(cells.copy(), cells, 0, config=CUDA)
+    assert caught.value.span is not None and "pld.system.wait" in str(caught.value)
+
+
+def test_tensors_of_a_call_are_in_one_place() -> None:
+    there = DeviceTensor(4096, (2, 8, 16), signals.pl.FP32, "cuda:0")
+    with pytest.raises(ArgumentError, match=r"in several places: `x` on cuda:0, `y` on cpu"):
+        signals.hello(there, np.empty((2, 8, 16), np.float32), config=on(2, "cuda"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("group", on_gpu.GROUPS)
+def test_ranks_on_the_gpu_of_this_machine(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert on_gpu.main(False, [group]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.gpu
+@pytest.mark.torch
+def test_ranks_take_tensors_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.randn(4, 8, 16, device="cuda")
+    y = torch.empty_like(x)
+    signals.shift(x, y, config=on(4, "cuda"))
+    assert torch.equal(y, torch.roll(x, 1, 0))
+    assert torch.equal(signals.shift(2 * x, config=on(4, "cuda")), torch.roll(2 * x, 1, 0))
