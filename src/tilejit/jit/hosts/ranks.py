@@ -21,6 +21,7 @@ from tilejit.jit.specialize.dependencies import renew
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import ArrayView, DeviceTensor, allocate, first_array, view_of
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks import words
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
@@ -244,11 +245,9 @@ def _array(definition: Definition, name: str, view: ArrayView | None) -> Any:
 
 def _on_gpu(definition: Definition, name: str, view: ArrayView) -> Any:
     """A tensor in memory that only kernels look at."""
-    from tilejit.runtime.cuda.ranks import described
-
     if not view.contiguous:
         raise ArgumentError(f"`{name}` of {definition.name} on {view.device} is not contiguous (strides {view.strides})", help="pass a contiguous tensor")
-    return described(view)
+    return words.described(view.address, view.shape, view.dtype.numpy)
 
 
 def _symbols(params: Sequence[JitParam], views: Mapping[str, ArrayView | None]) -> dict[DynVar, int]:

@@ -242,8 +242,3 @@ def zeros(plan: Plan, shape: Sequence[int], dtype: DType) -> NDArray:
     made = DeviceArray(shape, dtype, int(plan.device.partition(":")[2] or 0))
     plan.held.append(made)
     return words.described(made.address, made.shape, dtype.numpy)
-
-
-def described(value: Any) -> NDArray:
-    """A contiguous tensor on a GPU, as an array that describes it."""
-    return words.described(value.address, value.shape, value.dtype.numpy)
