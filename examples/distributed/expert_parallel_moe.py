@@ -5,6 +5,7 @@ import torch
 import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tilejit.runtime import DistributedConfig, RunConfig
+from tilejit.testing import on_device
 
 RANKS, T, D = 4, 8, 16
 
@@ -51,7 +52,7 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     x, weight = torch.randn(RANKS, T, D), torch.randn(RANKS, D, D)
     expert = torch.randint(0, RANKS, (RANKS, T, 1), dtype=torch.int32)
-    y = layer(x, expert, weight, config=RunConfig(distributed_config=DistributedConfig(list(range(RANKS)))))
+    y = on_device(layer)(x, expert, weight, config=RunConfig(distributed_config=DistributedConfig(list(range(RANKS)))))
     chosen = weight[expert.flatten().long()]
     alone = torch.relu(torch.bmm(x.reshape(-1, 1, D), chosen)).reshape(RANKS, T, D)
     torch.testing.assert_close(y, alone, rtol=1e-4, atol=1e-4)

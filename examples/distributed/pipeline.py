@@ -5,6 +5,7 @@ import torch
 import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tilejit.runtime import DistributedConfig, RunConfig
+from tilejit.testing import on_device
 
 BATCHES, ROWS, D, SLOTS = 6, 8, 32, 2
 
@@ -56,6 +57,6 @@ def stages(
 if __name__ == "__main__":
     torch.manual_seed(0)
     x, weights = torch.randn(BATCHES * ROWS, D), torch.randn(2, D, D)
-    y = stages(x, weights, config=RunConfig(distributed_config=DistributedConfig([0, 1])))
+    y = on_device(stages)(x, weights, config=RunConfig(distributed_config=DistributedConfig([0, 1])))
     torch.testing.assert_close(y, torch.relu(x @ weights[0]) @ weights[1], rtol=1e-4, atol=1e-3)
     print("OK")

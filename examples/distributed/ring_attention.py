@@ -5,6 +5,7 @@ import torch
 import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tilejit.runtime import DistributedConfig, RunConfig
+from tilejit.testing import on_device
 
 RANKS, ROWS, D = 4, 16, 32
 
@@ -62,7 +63,7 @@ def attention(
 if __name__ == "__main__":
     torch.manual_seed(0)
     q, k, v = (torch.randn(RANKS, ROWS, D) for _ in range(3))
-    y = attention(q, k, v, config=RunConfig(distributed_config=DistributedConfig(list(range(RANKS)))))
+    y = on_device(attention)(q, k, v, config=RunConfig(distributed_config=DistributedConfig(list(range(RANKS)))))
     keys, values, queries = (item.reshape(1, RANKS * ROWS, D) for item in (k, v, q))
     alone = torch.nn.functional.scaled_dot_product_attention(queries, keys, values)
     torch.testing.assert_close(y.reshape(1, RANKS * ROWS, D), alone, rtol=1e-4, atol=1e-5)

@@ -5,6 +5,7 @@ import torch
 import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tilejit.runtime import DistributedConfig, RunConfig
+from tilejit.testing import on_device
 
 NR = pl.dynamic("NR")
 H = pl.dynamic("H")
@@ -48,7 +49,7 @@ if __name__ == "__main__":
         x, up, down = torch.randn(ROWS, D), torch.randn(D, 64), torch.randn(64, D)
         ups = torch.stack(up.chunk(ranks, dim=1)).contiguous()
         downs = torch.stack(down.chunk(ranks, dim=0)).contiguous()
-        y = layer(x, ups, downs, config=RunConfig(distributed_config=DistributedConfig(list(range(ranks)))))
+        y = on_device(layer)(x, ups, downs, config=RunConfig(distributed_config=DistributedConfig(list(range(ranks)))))
         alone = torch.relu(x @ up) @ down
         for r in range(ranks):
             torch.testing.assert_close(y[r], alone, rtol=1e-4, atol=1e-3)

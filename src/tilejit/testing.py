@@ -20,23 +20,36 @@ __all__ = ["Bench", "KernelArgument", "Report", "bench", "check_argument_class",
 
 
 def on_device(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """`kernel` as a function of NumPy arrays, run where `--device` on the command line says: `cpu`, or `cuda`, on torch tensors there."""
-    parser = argparse.ArgumentParser(description=f"Run {getattr(kernel, '__name__', 'a kernel')} and compare it with NumPy.")
+    """`kernel` as a function of NumPy arrays or torch tensors, run where `--device` on the command line says: `cpu`, or `cuda`, on torch tensors there."""
+    parser = argparse.ArgumentParser(description=f"Run {getattr(kernel, '__name__', 'a kernel')} and compare it with NumPy or torch.")
     parser.add_argument("--device", default=HOST, help="where the tensors are: cpu, cuda, cuda:1, …")
     device: str = parser.parse_args().device
     if device == HOST:
         return kernel
     from tilejit.runtime import torch
 
-    def run(*arguments: object) -> object:
-        tensors = [torch.on_device(argument, device) if isinstance(argument, np.ndarray) else argument for argument in arguments]
-        results = kernel(*tensors)
+    def run(*arguments: Any, **named: object) -> object:
+        of_torch = any(torch.device_of(argument) is not None for argument in arguments)
+        tensors = [_there(argument, device) for argument in arguments]
+        results = kernel(*tensors, **named)
         for argument, tensor in zip(arguments, tensors, strict=True):
             if isinstance(argument, np.ndarray):
                 argument[...] = torch.in_numpy(tensor)
-        return tuple(map(torch.in_numpy, results)) if isinstance(results, tuple) else torch.in_numpy(results)
+            elif tensor is not argument:
+                argument.copy_(tensor)
+        back = (lambda tensor: tensor.to(HOST)) if of_torch else torch.in_numpy
+        return tuple(map(back, results)) if isinstance(results, tuple) else back(results)
 
     return run
+
+
+def _there(argument: Any, device: str) -> Any:
+    """An array on a device; what is none stays as it is."""
+    from tilejit.runtime import torch
+
+    if isinstance(argument, np.ndarray):
+        return torch.on_device(argument, device)
+    return argument.to(device) if torch.device_of(argument) is not None else argument
 
 
 def check_argument_class(make: Callable[[], object], other: Callable[[], object]) -> None:

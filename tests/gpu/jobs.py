@@ -35,7 +35,7 @@ _SMALL = ("--layers", "2", "--hidden", "256", "--length", "16", "--new", "4")
 @cache
 def _examples() -> list[tuple[str, ...]]:
     """What Python is told to run."""
-    files = sorted((ROOT / "examples").glob("*.py"))
+    files = sorted([*(ROOT / "examples").glob("*.py"), *(ROOT / "examples" / "distributed").glob("*.py")])
     return [*((str(path),) for path in files), ("-m", "examples.llama", *_SMALL), ("-m", "examples.training")]
 
 

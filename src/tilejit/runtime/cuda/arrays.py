@@ -14,6 +14,7 @@ from tilejit.errors import ArgumentError
 from tilejit.runtime.arrays import ArrayView, contiguous_strides, unsupported_dtype
 from tilejit.runtime.cuda import devices, driver
 from tilejit.runtime.cuda.copies import fetch
+from tilejit.runtime.cuda.streams import seat
 from tilejit.runtime.targets import HOST
 
 _DEVICE_OF_POINTER = 9
@@ -127,6 +128,8 @@ class DeviceArray:
             self._device.driver("cuMemAllocAsync", ctypes.byref(address), max(1, self._size), stream)
             self.address = address.value
             self._device.driver("cuMemsetD8Async", self.address, 0, max(1, self._size), stream)
+            if seat() >= 0:  # the streams of ranks have no order with others
+                self._device.driver("cuStreamSynchronize", stream)
 
     @classmethod
     def of(cls, array: np.ndarray, index: int = 0) -> DeviceArray:
