@@ -45,17 +45,23 @@ def moved(there: Callable[[np.ndarray], Any], back: Callable[[np.ndarray, Any], 
             back(array, on[at])
         return result
 
-    with mock.patch.object(ranks, "run_host", run), mock.patch.object(distributed, "run_host", run), mock.patch.dict(_plain, run=plain):
+    known = mock.patch.dict(_current, plain=plain, there=(there, back))
+    with mock.patch.object(ranks, "run_host", run), mock.patch.object(distributed, "run_host", run), known:
         yield
 
 
-_plain: dict[str, Any] = {}
+_current: dict[str, Any] = {}
+
+
+def there() -> Any:
+    """How an array gets to the GPU, and back."""
+    return _current["there"]
 
 
 @contextmanager
 def elsewhere() -> Generator[None]:
     """Inside, arrays stay where they are."""
-    with mock.patch.object(ranks, "run_host", _plain["run"]), mock.patch.object(distributed, "run_host", _plain["run"]):
+    with mock.patch.object(ranks, "run_host", _current["plain"]), mock.patch.object(distributed, "run_host", _current["plain"]):
         yield
 
 

@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 
 import numpy as np
 
@@ -63,8 +64,19 @@ def collectives(dtypes: tuple[str, ...], shapes: tuple[tuple[int, int], ...]) ->
 def signals() -> Iterator[tuple[str, Check]]:
     """What holds on the CPU and on the reference."""
     from tests.ranks import test_signals as suite
-    from tests.ranks.gpu import REFUSED
+    from tests.ranks.gpu import REFUSED, there
+    from tests.ranks.signals import ring_put
 
+    def alone() -> None:
+        x, win, cells = np.random.default_rng(5).standard_normal((8, 16)).astype(np.float32), np.zeros((8, 16), np.float32), np.zeros((1, 1), np.int32)
+        moved, y = there(), np.empty_like(x)
+        on = [moved[0](array) for array in (x, y, win, cells)]
+        ring_put(*on)
+        for array, found in zip((x, y, win, cells), on, strict=True):
+            moved[1](array, found)
+        assert np.array_equal(y, x) and np.array_equal(win, x) and cells[0, 0] == 1
+
+    yield "alone", alone
     for name, function in vars(suite).items():
         names = inspect.signature(function).parameters if name.startswith("test_") and name not in REFUSED else {}
         if list(names) == ["platform"]:
@@ -111,17 +123,39 @@ def failures() -> Iterator[tuple[str, Check]]:
         yield f"failing by {how}", lambda how=how: check(how)
 
 
+def random_programs(seeds: range) -> Iterator[tuple[str, Check]]:
+    """Programs of puts, gets, notifies and waits that do what their order does when one runs it alone; without a notify they stand still."""
+    from tests.ranks import tables
+    from tests.ranks.engines import on
+    from tilejit.errors import DeadlockError
+
+    def stands_still(seed: int) -> None:
+        made = tables.table(Random(seed))
+        if made.edges:
+            own = np.zeros((made.world, 1, tables.CELLS), np.int32)
+            try:
+                tables.run(made.steps(without=Random(seed).randrange(len(made.edges))), own, np.empty_like(own), config=on(made.world, "cuda"))
+            except DeadlockError:
+                return
+            raise AssertionError("it went on")
+
+    for seed in seeds:
+        yield f"random {seed}", lambda seed=seed: tables.check(seed, lambda world: on(world, "cuda"))
+        yield f"random {seed} without a notify", lambda seed=seed: stands_still(seed)
+
+
 GROUPS: dict[str, Callable[[bool], Iterator[tuple[str, Check]]]] = {
     "scenarios": lambda fake: scenarios((1, 2, 3) if fake else (1, 2, 3, 4, 8)),
     "collectives": lambda fake: collectives(("BF16",), SMALL[2:]) if fake else collectives(_ALL, ((2, 33), (8, 5))),
     "sums": lambda fake: sums(("INT8",) if fake else ("FP32", "BF16", "FP16", "INT32", "INT16", "INT8")),
+    "random": lambda fake: random_programs(range(2 if fake else 60)),
     "signals": lambda fake: signals(),
     "failures": lambda fake: failures(),
 }
 _ALL = ("FP32", "FP16", "BF16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "FP8E4M3FN")
 SAMPLE = (
     "shifts of 2", "boxes of 3", "third of 3", "adders of 2", "counted of 3", "carried of 3", "kept of 2", "allreduce BF16 Max", "allgather of a host function",
-    "test_groups_that_overlap_share_nothing", *(f"failing by {how}" for how in FAILING if how != "deadlock"),
+    "test_groups_that_overlap_share_nothing", "alone", *(f"failing by {how}" for how in FAILING if how != "deadlock"),
 )  # fmt: skip
 """What a run of all tests has time for."""
 

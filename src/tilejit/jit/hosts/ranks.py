@@ -291,18 +291,19 @@ def call_alone(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str
     target = launch_of(kernel)
     values: dict[str, object] = {}
     copies: list[tuple[Window, Any]] = []
-    plan = Plan(1)
+    views = {param.name: view_of(given.values.get(param.name)) if param.kind in ("tensor", "window") else None for param in target.params}
+    plan = Plan(1, device=_device(definition, views))
     for param in target.params:
-        value = given.values.get(param.name)
-        view = view_of(value) if param.kind in ("tensor", "window") else None
-        if param.kind == "window" and view is not None:
-            buffer = WindowBuffer(param.name, max(view.numpy().nbytes, 1), viewed=True, ranks={0})
+        view = views[param.name]
+        array = None if view is None else view.numpy() if view.device == HOST else _on_gpu(definition, param.name, view)
+        if param.kind == "window" and view is not None and array is not None:
+            buffer = WindowBuffer(param.name, max(array.nbytes, 1), viewed=True, ranks={0})
             plan.buffers.append(buffer)
             window = Window(buffer, view.shape, view.dtype)
-            copies.append((window, view.numpy()))
+            copies.append((window, array))
             values[param.name] = window
         else:
-            values[param.name] = HostTensor(view.numpy(), param.name) if view is not None else value
+            values[param.name] = HostTensor(array, param.name) if array is not None else given.values.get(param.name)
     with Held(DistributedConfig([0], engine="local")) as engine:
         recorder = Recorder(plan, config)
         with recorder:
@@ -311,11 +312,12 @@ def call_alone(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str
         assert isinstance(step, Step)
 
         def run(call: Any, rank: int, inner: Any = step.run) -> None:
+            access = call.memory.access(rank)
             for window, array in copies:
-                call.window(window, rank)[...] = array
+                access.copy(call.window(window, rank), array)
             inner(call, rank)
             for window, array in copies:
-                array[...] = call.window(window, rank)
+                access.copy(array, call.window(window, rank))
 
         step.run = run
         Call(engine, recorder.finish(), DistributedConfig([0])).run()
