@@ -27,7 +27,10 @@ def lower(program: Program, options: CompileOptions, interpreted: bool = False) 
 
 def _without_far(program: Program) -> None:
     """Ranks of a GPU share its memory, which adds to one element after the other: nothing is fetched, sent or locked."""
-    for op in [op for op in program.module.walk() if isinstance(op, d.EffectOp) and op.op in ("fetch", "flush", "lock", "unlock")]:
+    from tilejit.backends.cuda.program.ranks import far
+    from tilejit.backends.cuda.rules import EFFECTS
+
+    for op in [op for op in program.module.walk() if isinstance(op, d.EffectOp) and EFFECTS.get(op.op) is far]:
         op.detach()
         op.erase()
 

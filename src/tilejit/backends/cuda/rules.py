@@ -142,7 +142,7 @@ EFFECTS: dict[str, Rule] = {
     "tpush_to_aiv": crossing.push,
     "tpush_to_aic": crossing.push,
     "lane_push": crossing.push,
-    **dict.fromkeys(("fetch", "flush", "lock", "unlock"), places.nothing),
+    **dict.fromkeys(("fetch", "flush", "lock", "unlock"), ranks.far),
     "notify": ranks.notify,
     **dict.fromkeys(("wait", *COLLECTIVES), ranks.waiting),
 }

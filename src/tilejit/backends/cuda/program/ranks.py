@@ -87,6 +87,11 @@ def _inside(body: Body, op: d.EffectOp, window: Buffer, indices: Sequence[Scalar
     return " & ".join(flags) if flags else None
 
 
+def far(body: Body, op: d.EffectOp) -> Sequence[Value]:
+    """A word to the engine about copies on other machines, or about one that others must not add to meanwhile: here memory takes care of that."""
+    return []
+
+
 def waiting(body: Body, op: d.EffectOp) -> Sequence[Value]:
     """What would have to wait inside a program."""
     what = f"`{op.op}` in a block of pl.spmd, or among kernels that hand each other tiles"
