@@ -20,6 +20,7 @@ from tilejit.backends.cuda.text.values import Scalar, Value
 from tilejit.ops.facts import Effect
 from tilejit.ops.ranks import COLLECTIVES
 from tilejit.ops.spec import OpSpec
+from tilejit.runtime.ranks.abi import Comm
 from tilejit.tile_ir import dialect as d
 
 Rule = Callable[[Body, Any], Sequence[Value]]
@@ -59,7 +60,6 @@ _FAMILIES: dict[str, Rule] = {
     "matmul": dot.product,
     "mx": dot.scaled,
     "machine": places.machine,
-    "rank": ranks.query,
 }
 
 _OWN: dict[str, Rule | str] = {
@@ -117,6 +117,8 @@ _OWN: dict[str, Rule | str] = {
     "array_update_element": places.array_update,
     "aiv_shard": places.same_tile,
     "aic_gather": places.same_tile,
+    "comm_rank": ranks.Query(Comm.RANK),
+    "comm_size": ranks.Query(Comm.COUNT),
 }
 
 

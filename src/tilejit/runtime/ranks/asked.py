@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilejit.runtime.ranks import meeting, words
-from tilejit.runtime.ranks.abi import HEADER, Comm, State
+from tilejit.runtime.ranks.abi import HEADER, State
 
 
 class Asked:
@@ -13,11 +13,9 @@ class Asked:
         """The context of the group of a window, given its address."""
         return words.word(window - HEADER, 0)
 
-    def comm_rank(self, stream: int, comm: int) -> int:
-        return words.word(comm, Comm.RANK)
-
-    def comm_size(self, stream: int, comm: int) -> int:
-        return words.word(comm, Comm.COUNT)
+    def group_word(self, stream: int, comm: int, slot: int) -> int:
+        """A number of a group."""
+        return words.word(comm, slot)
 
     def way_to_peer(self, stream: int, comm: int, peer: int) -> int:
         """Bytes from the own copy of a window to that of a peer."""

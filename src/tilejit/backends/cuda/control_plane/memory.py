@@ -13,7 +13,7 @@ from tilejit.backends.cuda.control_plane import host, ranks
 from tilejit.backends.cuda.control_plane.frame import Frame
 from tilejit.backends.cuda.control_plane.host import Axis, Cells, HostValue, Memory, Number, Tasks
 from tilejit.backends.cuda.program import places
-from tilejit.backends.cuda.program.ranks import query as asks_group
+from tilejit.backends.cuda.program.ranks import Query
 from tilejit.backends.cuda.program.views import regrouped
 from tilejit.dtypes import BOOL, INDEX, TASK_ID
 from tilejit.errors import UnsupportedFeatureError
@@ -38,8 +38,8 @@ def apply(frame: Frame, op: d.ApplyOp) -> None:
     if isinstance(rule, places.Place):
         frame.values[result] = Number(rule.outside, INDEX)
         return
-    if rule is asks_group:
-        frame.values[result] = ranks.query(frame, op)
+    if isinstance(rule, Query):
+        frame.values[result] = ranks.query(frame, op, rule.slot)
         return
     if rule is places.machine:
         answer = places.answer(op)

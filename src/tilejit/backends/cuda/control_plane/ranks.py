@@ -14,7 +14,7 @@ from tilejit.backends.cuda.control_plane.host import Memory, Number
 from tilejit.dtypes import BOOL, INDEX, INT32, INT64
 from tilejit.ops.ranks import COLLECTIVES
 from tilejit.runtime.call.failures import Failure
-from tilejit.runtime.ranks.abi import dtype_code
+from tilejit.runtime.ranks.abi import Comm, dtype_code
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
 from tilejit.types.enums import ReduceOp, WaitCmp
@@ -43,14 +43,18 @@ def comm(frame: Frame, op: d.CommOp) -> None:
     frame.values[op.result] = Number(_ask(frame, "comm", "comm", frame.memory(op.window).address), INT64)
 
 
-def query(frame: Frame, op: d.ApplyOp) -> Number:
+def query(frame: Frame, op: d.ApplyOp, slot: Comm) -> Number:
     """The own number in a group, or how many ranks it has."""
-    return Number(_ask(frame, op.hint or "n", op.op, frame.number(operand(op, "comm")).expr), INT32)
+    return _word(frame, op.hint or "n", frame.number(operand(op, "comm")), slot)
+
+
+def _word(frame: Frame, hint: str, group: Number, slot: Comm) -> Number:
+    return Number(_ask(frame, hint, "group_word", group.expr, int(slot)), INT32)
 
 
 def peer(frame: Frame, op: d.PeerOp) -> None:
     own, group, number = frame.memory(op.buffer), frame.number(op.comm), frame.named(frame.number(op.peer), "peer")
-    count = Number(_ask(frame, "ranks", "comm_size", group.expr), INT32)
+    count = _word(frame, "ranks", group, Comm.COUNT)
     _check(frame, ranks.peer_failure(op), number, count)
     way = _ask(frame, "way", "way_to_peer", group.expr, number.expr)
     address = frame.fresh("theirs")

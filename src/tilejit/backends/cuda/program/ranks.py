@@ -7,7 +7,7 @@ A kernel never waits for another rank: whether that one runs at the same time is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
@@ -22,9 +22,6 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
 from tilejit.types.enums import NotifyOp
 
-SLOTS = {"comm_rank": Comm.RANK, "comm_size": Comm.COUNT}
-"""Where the context of a group has what a row asks."""
-
 
 def comm(body: Body, op: d.CommOp) -> Sequence[Value]:
     """The address of a group's context: host memory that the GPU reads too."""
@@ -32,9 +29,14 @@ def comm(body: Body, op: d.CommOp) -> Sequence[Value]:
     return [Scalar(f"tl.load({memory.as_pointer(window, INT64)} - {HEADER // 8})", INT64)]
 
 
-def query(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    """A number of the group."""
-    return [Scalar(_word(body, body.scalar(operand(op, "comm")), SLOTS[op.op]), INT32)]
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A rule for what asks for a number of the group."""
+
+    slot: Comm
+
+    def __call__(self, body: Body, op: d.ApplyOp) -> Sequence[Value]:
+        return [Scalar(_word(body, body.scalar(operand(op, "comm")), self.slot), INT32)]
 
 
 def _word(body: Body, comm: Scalar, slot: Comm) -> str:
