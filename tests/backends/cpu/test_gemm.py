@@ -137,15 +137,19 @@ def test_every_byte_becomes_the_bf16_that_it_is(level: str, right: DType, monkey
         assert np.array_equal(c, b[places].astype(np.float32))
 
 
-@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
-def test_a_row_has_the_same_sum_alone_and_among_others(dtype: DType, products: Callable[..., Product]) -> None:
+@pytest.mark.parametrize(("dtype", "right"), [(FP32, FP32), (BF16, BF16), (BF16, INT8)], ids=str)
+def test_a_row_has_the_same_sum_alone_and_among_others(dtype: DType, right: DType, products: Callable[..., Product]) -> None:
     rng = np.random.default_rng(5)
-    a, b = operand_of(dtype, (7, 301), "C", rng), operand_of(dtype, (301, 13), "F", rng)
-    together, alone = np.zeros((7, 13), np.float32), np.zeros((7, 13), np.float32)
-    products(dtype, "dots")(a, b, together, False)
-    for row in range(7):
-        products(dtype, "dots")(a[row : row + 1], b, alone[row : row + 1], False)
-    assert np.array_equal(together, alone)
+    run = products(dtype, "dots", right)
+    for rows, deep in ((7, 301), (6, 4096 + 131), (3, 64), (2, 200), (5, 4096)):
+        a, b = operand_of(dtype, (rows, deep), "C", rng), operand_of(right, (deep, 13), "F", rng)
+        together, alone = np.zeros((rows, 13), np.float32), np.zeros((rows, 13), np.float32)
+        run(a, b, together, False)
+        for row in range(rows):
+            run(a[row : row + 1], b, alone[row : row + 1], False)
+        assert np.array_equal(together, alone)
+        most = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
+        assert (np.abs(together - a.astype(np.float64) @ b.astype(np.float64)) <= 1e-6 * most).all()
 
 
 def test_blocks_are_carried_on_over_all_cache_blocks(products: Callable[..., Product]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Emitter, Value
-from tilejit.backends.cpu.llvm.vector import constant, convert, icmp, intrinsic, joined, picked, select, shuffle, typed, width_of
+from tilejit.backends.cpu.llvm.vector import binary, constant, convert, icmp, intrinsic, joined, picked, select, shuffle, typed, width_of
 from tilejit.dtypes import DType
 
 _TABLE = 64
@@ -20,21 +20,25 @@ def together() -> int:
     return _TABLE if host().vector_bits == 8 * _TABLE and host().has("avx512vbmi") else 1
 
 
-def bytes_as_bf16(e: Emitter, dtype: DType, raw: Value) -> Value:
+ORDER = tuple(16 * quarter + lane for first in (0, 8) for quarter in range(4) for lane in range(first, first + 8))
+"""The order in which so many bytes that are turned together come out where nobody asks for their own."""
+
+
+def bytes_as_bf16(e: Emitter, dtype: DType, raw: Value, *, in_order: bool = True) -> Value:
     """INT8 or UINT8 lanes as the bits of BF16."""
     if width_of(raw.type) == together() == _TABLE:
-        return _by_tables(e, dtype, raw)
+        return _by_tables(e, dtype, raw, in_order)
     wide = convert(e, "sitofp" if dtype.is_signed else "uitofp", raw, "float")
     type = typed("i16", 2 * width_of(wide.type))
     halves = e.inst(type, f"bitcast {wide} to {type}")
     return picked(e, halves, None, range(1, 2 * width_of(wide.type), 2))
 
 
-def _by_tables(e: Emitter, dtype: DType, raw: Value) -> Value:
+def _by_tables(e: Emitter, dtype: DType, raw: Value, in_order: bool) -> Value:
     """Lower and upper bytes are looked up apart; two instructions then interleave them within quarters, for which the eighths are put in order first."""
-    bits = np.arange(256, dtype=np.uint8).view(dtype.numpy).astype(np.float32).view(np.uint32) >> 16
-    index = shuffle(e, raw, None, [8 * eighth + lane for eighth in (0, 4, 1, 5, 2, 6, 3, 7) for lane in range(8)])
-    low, high = (_looked_up(e, index, [int(number) >> shift & 255 for number in bits]) for shift in (0, 8))
+    if in_order:
+        raw = shuffle(e, raw, None, [ORDER.index(lane) for lane in range(_TABLE)])
+    low, high = (_signed_halves if dtype.is_signed else _unsigned_halves)(e, raw)
     quarters = range(0, _TABLE, 16)
     pairs = [[lane for quarter in quarters for at in range(quarter + first, quarter + first + 8) for lane in (at, at + _TABLE)] for first in (0, 8)]
     mixed = joined(e, [shuffle(e, low, high, lanes) for lanes in pairs])
@@ -42,17 +46,34 @@ def _by_tables(e: Emitter, dtype: DType, raw: Value) -> Value:
     return e.inst(type, f"bitcast {mixed} to {type}")
 
 
-def _looked_up(e: Emitter, index: Value, table: Sequence[int]) -> Value:
-    """The numbers of a table of 256 bytes; one of 128 has half the instructions, and does where negative numbers have those of positive ones."""
-    if all(table[number] == table[-number & 127] for number in range(128, 256)):
-        return _half(e, intrinsic(e, "abs", index, extra=("i1 false",)), table)
-    upper = icmp(e, "slt", index, constant(index.type, 0))
-    return select(e, upper, _half(e, index, table[128:]), _half(e, index, table))
+def _signed_halves(e: Emitter, raw: Value) -> tuple[Value, Value]:
+    """The tables have the numbers without their sign, from 128 down to 1; 0 finds 128, whose lower byte is the same, and loses the upper one.
+
+    Nothing here is done by the units that multiply; absolute values and masks would be.
+    """
+    # A zero that LLVM does not see through, lest it takes the absolute value after all.
+    zero = e.inst(raw.type, f'call {raw.type} asm "", "=v,0"({constant(raw.type, 0)})')
+    negative = intrinsic(e, "umax", raw, binary(e, "sub", zero, raw))
+    low, high = (_looked_up(e, negative, range(128, 0, -1), byte) for byte in (0, 1))
+    return low, binary(e, "or", intrinsic(e, "umin", high, negative), binary(e, "and", raw, constant(raw.type, -128)))
 
 
-def _half(e: Emitter, index: Value, table: Sequence[int]) -> Value:
-    """The first 128 bytes of a table by the lower 7 bits of `index`."""
-    first, second = (f"<{_TABLE} x i8> <{', '.join(f'i8 {byte}' for byte in table[at : at + _TABLE])}>" for at in (0, _TABLE))
+def _unsigned_halves(e: Emitter, raw: Value) -> tuple[Value, Value]:
+    """The tables have the numbers up to 127; those above are their own lower bytes, but for the leading bit."""
+    large = icmp(e, "slt", raw, constant(raw.type, 0))
+    low, high = (_looked_up(e, raw, range(128), byte) for byte in (0, 1))
+    return select(e, large, binary(e, "xor", raw, constant(raw.type, -128)), low), select(e, large, constant(raw.type, _byte_of(128, 1)), high)
+
+
+def _byte_of(number: int, byte: int) -> int:
+    """The lower (0) or upper (1) byte of a whole number in BF16."""
+    return int(np.float32(number).view(np.uint32)) >> 16 + 8 * byte & 255
+
+
+def _looked_up(e: Emitter, index: Value, numbers: Sequence[int], byte: int) -> Value:
+    """A byte of those of 128 numbers that the lower 7 bits of `index` say."""
+    table = [_byte_of(number, byte) for number in numbers]
+    first, second = (f"<{_TABLE} x i8> <{', '.join(f'i8 {entry}' for entry in table[at : at + _TABLE])}>" for at in (0, _TABLE))
     name = "llvm.x86.avx512.vpermi2var.qi.512"
     e.module.declare(name, f"declare {index.type} @{name}({index.type}, {index.type}, {index.type})")
     return e.inst(index.type, f"call {index.type} @{name}({first}, {index}, {second})")

@@ -86,6 +86,12 @@ def joined(e: Emitter, values: Sequence[Value]) -> Value:
     return e.inst(type, f"insertelement {one}, {second}, i64 1")
 
 
+def pieces_of(e: Emitter, value: Value, width: int) -> list[Value]:
+    """A long vector in pieces."""
+    count = width_of(value.type) // width
+    return [value] if count == 1 else [shuffle(e, value, None, range(v * width, (v + 1) * width)) for v in range(count)]
+
+
 def gathered(e: Emitter, vectors: Sequence[Value], picks: Sequence[tuple[int, int]]) -> Value:
     """Two or more lanes picked from vectors of one type: (which vector, its lane), or (-1, -1) for nothing in particular."""
     width = width_of(vectors[0].type)

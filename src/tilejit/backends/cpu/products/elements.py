@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilejit.backends.cpu.lanes.bytes import bytes_as_bf16, together
+from tilejit.backends.cpu.lanes.bytes import ORDER, bytes_as_bf16, together
 from tilejit.backends.cpu.lanes.registers import from_memory
 from tilejit.backends.cpu.lanes.vmath_blocks import fma
 from tilejit.backends.cpu.llvm.host import Host, host
@@ -108,14 +108,19 @@ class Side:
         """How many elements are loaded best at a time; 1: any number."""
         return 1 if self.dot is None or self.memory == self.lane else together()
 
-    def load(self, e: Emitter, pointer: Value, width: int) -> Value:
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Which of the elements that are loaded together each lane has, where they come out of order when nobody minds."""
+        return ORDER if self.together == len(ORDER) else ()
+
+    def load(self, e: Emitter, pointer: Value, width: int, *, in_order: bool = True) -> Value:
         """Elements as lanes of a panel."""
         value = e.load(typed(self.memory, width), pointer, self.dtype.get_byte())
         if self.dot is None:
             return self._as_sums(e, value)
         if self.moved:
             return binary(e, "xor", value, constant(value.type, -128))
-        return value if self.memory == self.lane else bytes_as_bf16(e, self.dtype, value)
+        return value if self.memory == self.lane else bytes_as_bf16(e, self.dtype, value, in_order=in_order)
 
     def _as_sums(self, e: Emitter, raw: Value) -> Value:
         value = from_memory(e, self.dtype, raw)

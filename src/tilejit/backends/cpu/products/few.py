@@ -1,4 +1,4 @@
-"""Products of few rows, which are bound by reading B once: nothing is packed."""
+"""Products of few rows with B row after row, which are bound by reading it once: nothing is packed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
-from tilejit.backends.cpu.llvm.vector import binary, extract, joined, picked, select, shuffle, splat, width_of
+from tilejit.backends.cpu.llvm.vector import binary, pieces_of, splat
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import LINE, PARAMS, ask_beyond, function_emitter, params_of
 from tilejit.backends.cpu.products.packing import mixed
@@ -20,8 +20,6 @@ def unit(kind: Elements) -> int:
     """Columns that are computed together: where a product is cut into stretches, they begin at multiples of it."""
     return kind.lanes * max(2, kind.group)
 
-
-# B row after row --------------------------------------------------------------------------------------------------------
 
 _STREAM_DEPTH = {1: 4, 2: 4, 4: 2}
 """Words along the depth that are read side by side for a single row, by the numbers in a word."""
@@ -97,7 +95,7 @@ def _blocks(e: Emitter, kind: Elements, operands: _Operands, along: tuple[Index,
                 rights = [e.offset(top, e.add(e.mul(e.add(e.mul(step.iv, kind.group), u), b_row), j.iv), kind.b.memory) for u in range(kind.group)]
                 if width > 1:
                     _ask_for_later(e, kind, rights, later, width)
-                right = _vectors(e, kind.words(e, mixed(e, [kind.b.load(e, place, width) for place in rights])), each)
+                right = pieces_of(e, kind.words(e, mixed(e, [kind.b.load(e, place, width) for place in rights])), each)
                 ones = [splat(e, kind.load_words(e, e.offset(words, e.add(e.mul(step.iv, rows), r), kind.word), 1), each) for r in range(rows)]
                 sums = [kind.multiply_add(e, ones[r], right[v], step.carried[r * pieces + v]) for r in range(rows) for v in range(pieces)]
                 extra = step.carried[rows * pieces :]
@@ -127,7 +125,7 @@ def _sweep(e: Emitter, kind: Elements, operands: _Operands, along: _Range, down:
                 if width > 1:
                     _ask_for_later(e, kind, places_of_b, e.mul(b_row, _ROWS_AHEAD * depth * kind.group), width)
                 loaded = [kind.b.load(e, place, width) for place in places_of_b]
-                words = _vectors(e, kind.words(e, mixed(e, loaded)), each)
+                words = pieces_of(e, kind.words(e, mixed(e, loaded)), each)
                 extra = [kind.correction(e, word, total) for word, total in zip(words, extra, strict=True)] if kind.corrected else extra
                 totals = [[kind.multiply_add(e, spread[r][u], words[v], totals[r][v]) for v in range(pieces)] for r in range(rows)]
             for r in range(rows):
@@ -155,106 +153,3 @@ def _ask_for_later(e: Emitter, kind: Elements, places: Sequence[Value], later: I
 def _word_of_a(e: Emitter, kind: Elements, a: tuple[Value, Value, Value], row: Index, first: Index) -> Value:
     start = e.offset(a[0], e.add(e.mul(row, a[1]), e.mul(first, a[2])), kind.a.memory)
     return kind.words(e, mixed(e, [kind.a.load(e, e.offset(start, e.mul(a[2], u), kind.a.memory), 1) for u in range(kind.group)]))
-
-
-def _vectors(e: Emitter, value: Value, width: int) -> list[Value]:
-    """A long vector in pieces."""
-    count = width_of(value.type) // width
-    return [value] if count == 1 else [shuffle(e, value, None, list(range(v * width, (v + 1) * width))) for v in range(count)]
-
-
-# B transposed -----------------------------------------------------------------------------------------------------------
-
-_COLUMNS = 4
-"""Columns of B that share what was read of A; where there are fewer left, each has as many vectors of sums instead.
-
-They lie far apart, a quarter of B: memory is fetched ahead along four long lines then, and not along four pieces of one page.
-"""
-_AHEAD = 2048
-"""Bytes to ask for ahead, into the second cache: what the processor itself asks for comes too late."""
-_NEAR = 512
-"""The same, into the first cache."""
-
-
-def dots(module: Module, kind: Elements) -> str:
-    """Rows of A and columns of B are contiguous: every cell of C is a dot product, of which some rows and columns are computed together."""
-    name = f"gemm.{kind.name}.dots"
-    if name in module.functions:
-        return name
-    params = params_of(PARAMS)
-    a, a_row, _, b, _, b_col, c, c_row, m, n, k, accumulate, *_ = params
-    e = function_emitter(module, name, "void", params, "nounwind noinline")
-    together, wide = (e.inst("i64", f"and i64 {size.text}, {-many}") for size, many in ((m, TOGETHER), (n, _COLUMNS)))
-    apart = e.inst("i64", f"sdiv i64 {wide.text}, {_COLUMNS}")
-    for left, right, columns in ((0, apart, _COLUMNS), (wide, n, 1)):
-        with e.loop(left, right, 1, name="j") as j:
-            places = [e.add(j.iv, e.mul(apart, v)) for v in range(columns)]
-            rights = [e.offset(b, e.mul(at, b_col), kind.b.memory) for at in places]
-            for lower, upper, rows in ((0, together, TOGETHER), (together, m, 1)):
-                with e.loop(lower, upper, rows, name="i") as i:
-                    e.look()
-                    lefts = [e.offset(a, e.mul(e.add(i.iv, r), a_row), kind.a.memory) for r in range(rows)]
-                    for r, total in enumerate(_dot_products(e, kind, lefts, rights, k)):
-                        for v, at in enumerate(places):
-                            place = e.offset(c, e.add(e.mul(e.add(i.iv, r), c_row), at), kind.acc)
-                            old = select(e, accumulate, kind.load_acc(e, place, 1), kind.zero(1))
-                            e.store(kind.add(e, old, extract(e, total, v)), place, kind.acc_bytes)
-    e.void("ret void")
-    e.finish()
-    return name
-
-
-def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Sequence[Value], k: Value) -> list[Value]:
-    """Rows of A times columns of B: a vector for each row; a sum has the same order however many rows there are."""
-    rows, columns = len(lefts), len(rights)
-    chains = _COLUMNS // columns
-    vector = kind.lanes * kind.group
-    width = max(vector, kind.b.together)
-    deep = e.inst("i64", f"and i64 {k.text}, {-chains * width}")
-    cells = rows * columns
-    each = cells + (columns if kind.corrected else 0)
-
-    def step(at: Index, sums: Sequence[Value]) -> list[Value]:
-        places = [e.offset(right, at, kind.b.memory) for right in rights]
-        for place in places:
-            ask_beyond(e, place, "i8", _AHEAD, near=2)
-            if kind.right is not kind.operand:  # Turning them keeps the processor from running ahead to the next ones.
-                ask_beyond(e, place, "i8", _NEAR)
-        columns_of_b = [_vectors(e, kind.words(e, kind.b.load(e, place, width)), kind.lanes) for place in places]
-        for part, shared in enumerate(zip(*columns_of_b, strict=True)):
-            here = e.add(at, part * vector)
-            own = [kind.words(e, kind.a.load(e, e.offset(left, here, kind.a.memory), vector)) for left in lefts]
-            extra = [kind.correction(e, word, total) for word, total in zip(shared, sums[cells:], strict=True)] if kind.corrected else []
-            sums = [*(kind.multiply_add(e, own[r], shared[v], sums[r * columns + v]) for r in range(rows) for v in range(columns)), *extra]
-        return list(sums)
-
-    with e.loop(0, deep, chains * width, [kind.zero(kind.lanes)] * (chains * each), name="k") as loop:
-        loop.next = []
-        for chain in range(chains):
-            loop.next += step(e.add(loop.iv, chain * width), loop.carried[chain * each : (chain + 1) * each])
-    sums = loop.results
-    while len(sums) > each:
-        half = len(sums) // 2
-        sums = [kind.add(e, one, other) for one, other in zip(sums[:half], sums[half:], strict=True)]
-    if kind.corrected:
-        sums = [kind.sub(e, sums[cell], sums[cells + cell % columns]) for cell in range(cells)]
-    totals = [_collapsed(e, kind, sums[r * columns : (r + 1) * columns]) for r in range(rows)]
-    single = replace(kind, dot=None)
-    with e.loop(deep, k, 1, totals, name="k") as loop:
-        shared = joined(e, [single.b.load(e, e.offset(right, loop.iv, single.b.memory), 1) for right in rights])
-        own = [splat(e, single.a.load(e, e.offset(left, loop.iv, single.a.memory), 1), columns) for left in lefts]
-        loop.next = [single.multiply_add(e, one, shared, total) for one, total in zip(own, loop.carried, strict=True)]
-    return loop.results
-
-
-def _collapsed(e: Emitter, kind: Elements, vectors: list[Value]) -> Value:
-    """The sums of all lanes of some vectors side by side: halves are added to halves, of two vectors at a time as long as there are two."""
-    size, parts = kind.lanes, 1
-    while size > 1:
-        size //= 2
-        pairs = list(zip(vectors[::2], vectors[1::2], strict=True)) if len(vectors) > 1 else [(vectors[0], None)]
-        parts *= 2 if len(vectors) > 1 else 1
-        starts = range(0, 2 * size * parts, 2 * size)
-        lower, upper = ([first + lane for first in starts for lane in range(at, at + size)] for at in (0, size))
-        vectors = [kind.add(e, picked(e, one, other, lower), picked(e, one, other, upper)) for one, other in pairs]
-    return joined(e, vectors)

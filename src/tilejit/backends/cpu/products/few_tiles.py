@@ -9,7 +9,7 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, select, shuffle, typed
 from tilejit.backends.cpu.memory.storage import Array
 from tilejit.backends.cpu.nests.transpose import transpose_into
-from tilejit.backends.cpu.products import few
+from tilejit.backends.cpu.products import dots as vectors
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import LINE, PARAMS, ask_beyond, function_emitter, params_of
 from tilejit.backends.cpu.products.packed import clear_without_depth
@@ -36,7 +36,7 @@ def scratch_bytes(kind: Elements, m: int | None, k: int | None) -> int:
 
 def dots(module: Module, kind: Elements) -> str:
     """Products of few rows with a transposed B on this processor: by tiles where it has them and there are rows enough, in whole blocks of columns."""
-    alone = few.dots(module, kind)
+    alone = vectors.dots(module, kind)
     name = f"gemm.{kind.name}.any_dots"
     if not kind.packed.tiles or name in module.functions:
         return name if kind.packed.tiles else alone

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
-from tilejit.backends.cpu.products import few_tiles
+from tilejit.backends.cpu.products import dots, few_tiles
 from tilejit.backends.cpu.products import packed as blocks
 from tilejit.backends.cpu.products.direct import direct, turned
 from tilejit.backends.cpu.products.elements import Elements, accumulator_of
@@ -39,7 +39,8 @@ def scratch_bytes(module: Module, operand: DType, right: DType | None, m: _Size 
     """Bytes of packing memory that one product needs; less when sizes are known."""
     kind, schedule = Elements.of(module, operand, right).packed, schedule_of(module, operand)
     copied = min(n or schedule.direct_n, schedule.direct_n) * min(k or schedule.direct_k, schedule.direct_k) * kind.acc_bytes if kind.plain else 0
-    return max(copied, few_tiles.scratch_bytes(kind, m, k), blocks.scratch_bytes(kind, blocks.block_of(module, kind), m, n, k))
+    packed = blocks.scratch_bytes(kind, blocks.block_of(module, kind), m, n, k)
+    return max(copied, packed, few_tiles.scratch_bytes(kind, m, k), dots.scratch_bytes(kind, min(schedule.few_dots, m or schedule.few_dots), k))
 
 
 class Gemm(NamedTuple):
