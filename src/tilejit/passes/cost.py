@@ -42,7 +42,7 @@ SLICE_NS = 5_000_000
 """Work that one thread does between two looks whether it should stop."""
 
 _PER_CELL = frozenset({"elementwise", "expand", "part", "mask"})
-_UNTOUCHED = (d.ConstOp, d.YieldOp, d.ReturnOp, d.WindowOp, d.ViewOp, d.StridedOp, d.CommOp, d.PeerOp, d.DimOp)
+_UNTOUCHED = {d.ConstOp, d.YieldOp, d.ReturnOp, d.WindowOp, d.ViewOp, d.StridedOp, d.CommOp, d.PeerOp, d.DimOp}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,9 @@ class _Walk:
 
     def op(self, op: Operation, times: int) -> None:
         match op:
+            case d.ApplyOp():
+                self.arithmetic(op, times)
+                self.touch(op, times)
             case d.ForOp():
                 self.repeated(op.body.block, trips_of(op), times)
             case d.WhileOp():
@@ -139,23 +142,21 @@ class _Walk:
             case d.EffectOp() if ops.facts(op.op).effect is Effect.Ranks:
                 self.unknown()
             case _:
-                self.count(op, times)
+                self.touch(op, times)
 
     def repeated(self, block: Block, trips: float | None, times: int) -> None:
         self.unknown() if trips is None else self.block(block, times * int(trips))
 
-    def count(self, op: Operation, times: int) -> None:
-        if isinstance(op, d.ApplyOp):
-            self.arithmetic(op, times)
-        if isinstance(op, _UNTOUCHED):
+    def touch(self, op: Operation, times: int) -> None:
+        if type(op) in _UNTOUCHED:
             return
         _add(self.touched, (), 8 * times)
         if isinstance(op, d.ReadOp | d.ElementWrite):
             return
         for value in op.results if isinstance(op, d.LoadOp) else (op.value,) if isinstance(op, d.StoreOp) else (*op.operands, *op.results):
-            type = d.type_of(value)
-            if isinstance(type, ShapedType):
-                self.unknown_touched = not _add_extents(self.touched, type.shape, type.dtype.get_byte() * times) or self.unknown_touched
+            held = d.type_of(value)
+            if isinstance(held, ShapedType):
+                self.unknown_touched = not _add_extents(self.touched, held.shape, held.dtype.get_byte() * times) or self.unknown_touched
 
     def arithmetic(self, op: d.ApplyOp, times: int) -> None:
         type = d.type_of(op.results[0]) if op.results else None

@@ -103,12 +103,12 @@ class _Sharing:
 
     def scales(self, kernel: d.FuncOp) -> bool:
         """Whether most of a kernel is large operators and loops that are shared out themselves, to more threads than there are launches."""
-        whole = estimate(self.program, kernel.body.block.ops)
-        if whole is not None and whole < cost.WORTH_NS:
+        parts = {op for op in kernel.body.block.ops if isinstance(op, d.GroupOp | d.ApplyOp) or "share" in op.attributes}
+        others = [op for op in kernel.body.block.ops if op not in parts]
+        own, rest = estimate(self.program, parts), estimate(self.program, others)
+        if own is not None and rest is not None and own + rest < cost.WORTH_NS:
             return False
-        parts = [op for op in kernel.body.block.ops if isinstance(op, d.GroupOp | d.ApplyOp) or "share" in op.attributes]
-        own = estimate(self.program, parts)
-        return bool(parts) and (whole is None or own is None or 2 * own > whole)
+        return bool(parts) and (rest is None or own is None or own > rest)
 
     def mark(self, run: Sequence[d.LaunchOp]) -> None:
         if len(run) < 2:

@@ -94,8 +94,9 @@ class TileOp(IRDLOperation):
 
 def type_of(value: SSAValue) -> ValueType:
     """The plain type of an SSA value of this dialect."""
-    assert isinstance(value.type, IRType), value
-    return value.type.data
+    type = value.type
+    assert isinstance(type, IRType), value
+    return type.data
 
 
 def shaped_type(value: SSAValue) -> ShapedType:

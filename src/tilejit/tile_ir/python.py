@@ -74,6 +74,8 @@ class _FunctionPrinter:
         self.indent = int(method)
         self.names: dict[SSAValue, str] = {}
         self.taken = {program.prefix, "self", "float", *program.symbols, *keyword.kwlist, *keyword.softkwlist}
+        self.counts: dict[str, int] = {}
+        """Up to where the names made of a stem are taken."""
         self.inline = inline_ops(function)
         self.nested = nested_values(function) if program.concise else set[SSAValue]()
         self.expressions = Expressions(program.prefix, self.named)
@@ -83,10 +85,11 @@ class _FunctionPrinter:
     def name(self, value: SSAValue, wanted: str | None = None, default: str = "t") -> str:
         """A new name for a value: the user's, made unique."""
         stem = wanted or _hint(value) or ("n" if default == "t" and isinstance(d.type_of(value), ScalarType) else default)
-        name, count = stem, 0
+        name, count = stem, self.counts.get(stem, 0)
         while name in self.taken:
             count += 1
             name = f"{stem}_{count}"
+        self.counts[stem] = count
         self.taken.add(name)
         self.names[value] = name
         return name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,8 @@ from tilejit.backends.cpu.llvm import listing
 from tilejit.backends.cpu.llvm.compile import Compiled, compile_llvm, target_machine
 from tilejit.backends.cpu.llvm.elf import UnsupportedObject, flatten
 from tilejit.backends.cpu.llvm.host import host
-from tilejit.backends.cpu.llvm.parts import compile_parts
+from tilejit.backends.cpu.llvm.parts import Cutter
+from tilejit.backends.cpu.llvm.workshop import Workshop
 from tilejit.backends.cpu.lower import Lowered, lower
 from tilejit.backends.cpu.teams.pool import pool_text
 from tilejit.backends.entries import declared_params
@@ -28,13 +29,16 @@ from tilejit.tile_ir.program import Program
 def build(program: Program, options: CompileOptions) -> CpuExecutable:
     """Machine code of a program that the passes of this target prepared."""
     known = options.known
-    with stage("write LLVM"):
-        lowered = lower(program, options)
-    found = known.find(lowered.text) if known is not None else None
-    with stage("LLVM"):
-        executable = CpuExecutable(program, lowered, found, pool_blob(known) if lowered.threaded else None)
-        if found is None and (made := executable.own_blob) is not None and known is not None:
-            known.keep(lowered.text, made)
+    with Workshop() as workshop:
+        cutter = Cutter(workshop)
+        with stage("write LLVM"):
+            lowered = lower(program, options, cutter.grown)
+        found = known.find(lowered.text) if known is not None else None
+        with stage("LLVM"):
+            objects = cutter.objects(lowered.text) if found is None else None
+            executable = CpuExecutable(program, lowered, found, pool_blob(known) if lowered.threaded else None, objects)
+            if found is None and (made := executable.own_blob) is not None and known is not None:
+                known.keep(lowered.text, made)
     return executable
 
 
@@ -72,6 +76,8 @@ class CpuExecutable:
     """The code, where it was there already."""
     pool: Blob | None = None
     """The code of the thread pool, where it is needed."""
+    objects: Sequence[bytes] | None = None
+    """The object files, where it was compiled in parts."""
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -89,7 +95,7 @@ class CpuExecutable:
         if self.found is not None:
             return self.found
         try:
-            return flatten(*(compile_parts(self.lowered.text) or [self.compiled.object_bytes]))
+            return flatten(*(self.objects or [self.compiled.object_bytes]))
         except UnsupportedObject:
             return None
 

@@ -67,8 +67,8 @@ def entry_symbol(name: str) -> str:
     return f"tj_{spelled(name)}"
 
 
-def lower(program: Program, options: CompileOptions) -> Lowered:
-    """LLVM text of a program whose regions are outlined."""
+def lower(program: Program, options: CompileOptions, grown: Callable[[Module], None] | None = None) -> Lowered:
+    """LLVM text of a program whose regions are outlined; `grown` sees the module after each function."""
     unit = Unit(program, options, Module(precise=not options.fast_math, schedules=Book(json.loads(options.schedule or "{}"))))
     check_crossings(unit.cross, program)
     for entry, function in program.entries.items():
@@ -79,6 +79,8 @@ def lower(program: Program, options: CompileOptions) -> Lowered:
         unit.strided[entry] = {i for i, name in enumerate(names) if (entry, name) in options.strided}
     for name in callers_first(program):
         _write_function(unit, program.functions[name])
+        if grown is not None:
+            grown(unit.module)
     entries = {name: entry_symbol(name) for name in program.entries}
     for name, symbol in entries.items():
         _write_entry(unit, name, symbol)

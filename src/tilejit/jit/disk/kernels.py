@@ -100,8 +100,8 @@ def entries() -> Iterator[CacheEntry]:
 
 
 def entry_of(key: Key, compiled: CompiledProgram, trace: Trace, asked: bytes) -> CacheEntry | None:
-    """What is kept of a compiled program; None when its code cannot leave the process."""
-    if not compiled.artifact.portable:
+    """What is kept of a compiled program; None when its code cannot leave the process, or nothing is kept."""
+    if not compiled.artifact.portable or not store().ready():
         return None
     places = _Places(list(trace.definitions))
     spans = [places.find(failure.span) for failure in compiled.artifact.failures]

@@ -66,7 +66,7 @@ class Store:
     def get(self, key: str) -> CacheEntry | None:
         """The entry of `key`, from the directory or a layer, or None. Damaged files are set aside."""
         assert _KEY.match(key), key
-        entry = self._read(self._path(key), key, own=True) if self._ready() else None
+        entry = self._read(self._path(key), key, own=True) if self.ready() else None
         for layer in self.layers:
             if entry is not None:
                 break
@@ -79,7 +79,7 @@ class Store:
 
     def versions(self, key: str) -> Iterator[tuple[CacheEntry, bool]]:
         """The entry of `key` in the directory and in each layer that has one, and whether it is the directory's own."""
-        own = self._read(self._path(key), key, own=True) if self._ready() else None
+        own = self._read(self._path(key), key, own=True) if self.ready() else None
         if own is not None:
             yield own, True
         for layer in self.layers:
@@ -113,7 +113,7 @@ class Store:
 
     def put(self, entry: CacheEntry) -> bool:
         """Write an entry; False (and one warning) when it cannot be written."""
-        if not self._ready():
+        if not self.ready():
             return False
         path = self._path(entry.key)
         temporary = os.path.join(os.path.dirname(path), f".tmp-{os.getpid()}-{_names.getrandbits(64):016x}")
@@ -152,13 +152,13 @@ class Store:
         """Set an entry aside that is whole but means nothing; the next write of its key replaces it."""
         self.counters.damaged += 1
         self._warn("damaged", f"ignored a cache entry that cannot be used ({why}): {key}")
-        if self._ready() and os.path.lexists(self._path(key)):
+        if self.ready() and os.path.lexists(self._path(key)):
             self._set_aside(self._path(key))
 
     def peek(self, key: str) -> CacheEntry | None:
         """The entry of `key` in the directory, for looking at: nothing is counted, stamped or set aside."""
         try:
-            entry = decode(self.files.read(self._path(key), MAX_ENTRY)[0], key) if self._ready() else None
+            entry = decode(self.files.read(self._path(key), MAX_ENTRY)[0], key) if self.ready() else None
             return entry if entry is not None and entry.fields else None
         except (OSError, DamagedCacheEntry):
             return None
@@ -193,7 +193,7 @@ class Store:
                     self.files.unlock(descriptor)
 
     def _lock(self, key: str) -> tuple[int | None, bool]:
-        if not self._ready() or self.root is None:
+        if not self.ready() or self.root is None:
             return None, False
         path = os.path.join(self.root, "locks", key + ".lock")
         deadline, pause, done = 0.0, 0.001, None
@@ -218,7 +218,7 @@ class Store:
 
     def sweep(self) -> int:
         """Remove what is over the limits, least recently used first, and leftovers of dead writers. Never raises."""
-        if not self._ready() or self.root is None:
+        if not self.ready() or self.root is None:
             return 0
         try:
             return self._sweep()
@@ -264,7 +264,7 @@ class Store:
 
     def entries(self) -> Iterator[tuple[str, FileInfo]]:
         """(key, file) of everything in the directory, readable or not."""
-        if not self._ready():
+        if not self.ready():
             return
         try:
             for shard in self._shards():
@@ -276,12 +276,12 @@ class Store:
 
     def remove(self, key: str) -> bool:
         """Forget one entry."""
-        return self._ready() and bool(self._drop(self._path(key)))
+        return self.ready() and bool(self._drop(self._path(key)))
 
     def clear(self) -> int:
         """Forget everything in the directory (layers stay)."""
         removed = sum(self.remove(key) for key, _ in list(self.entries()))
-        return removed + (sweep_directories(os.path.join(self.root, ARTIFACTS), 0, 0) if self._ready() and self.root is not None else 0)
+        return removed + (sweep_directories(os.path.join(self.root, ARTIFACTS), 0, 0) if self.ready() and self.root is not None else 0)
 
     def _shards(self) -> list[str]:
         assert self.root is not None
@@ -313,7 +313,7 @@ class Store:
         assert self.root is not None
         return os.path.join(self.root, key[:2], key + _SUFFIX)
 
-    def _ready(self) -> bool:
+    def ready(self) -> bool:
         """Whether the directory may be used; checked once, complained about once."""
         if self._usable is None:
             self._usable = self._prepare()

@@ -48,7 +48,7 @@ _MOST_BLOCKS = 256
 """LLVM's NewGVN goes through a function once for each loop in a row, and aborts the process when there are a hundred of them."""
 
 
-def is_long(text: str) -> bool:
+def _is_long(text: str) -> bool:
     """Whether a function of the module has more basic blocks than NewGVN may see."""
     return any(function.count(":\n") > _MOST_BLOCKS for function in text.split("\ndefine ")[1:])
 
@@ -71,8 +71,8 @@ def _run_passes(module: llvm.ModuleRef, gvn: bool) -> None:
     passes.run(module, builder)
 
 
-def compile_llvm(text: str, *, optimise: bool = True, gvn: bool | None = None) -> Compiled:
-    """Machine code of a module given as LLVM text; `gvn`: whether NewGVN runs (None: where it can).
+def compile_llvm(text: str, *, optimise: bool = True) -> Compiled:
+    """Machine code of a module given as LLVM text.
 
     Text that LLVM rejects is our bug: InternalError with the offending line.
     """
@@ -85,7 +85,7 @@ def compile_llvm(text: str, *, optimise: bool = True, gvn: bool | None = None) -
     except RuntimeError as error:
         raise InternalError(_explain(text, str(error))) from error
     if optimise:
-        _run_passes(module, not is_long(text) if gvn is None else gvn)
+        _run_passes(module, gvn=not _is_long(text))
     return Compiled(machine.emit_object(module), module)
 
 
