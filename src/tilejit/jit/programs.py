@@ -244,12 +244,13 @@ class Programs(Kernel):
 
     def _compile(self, special: Specialization, walk: Trace, config: RunConfig | None, key: disk.Key, start: float) -> CompiledProgram:
         from tilejit.compiler import compile_program
+        from tilejit.jit.resting import no_collections
         from tilejit.jit.watching import watched_compile
 
         self._refuse_if_run_only(key, walk)
         own = self._own_schedule(config)
         place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
-        with watched_compile(disk.kernel_name(self.definition)):
+        with watched_compile(disk.kernel_name(self.definition)), no_collections():
             compiled = compile_program(self._program(special), place, known=CodeCache(disk.store()))
         compiled.made_again(looking.again(key), lacks_forms=False)
         if own or (config is not None and config.schedule != settings.SCHEDULE.value):  # the setting is for kernels of all names

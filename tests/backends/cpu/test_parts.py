@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
+from typing import IO
 
 import numpy as np
 import pytest
@@ -11,11 +13,11 @@ import pytest
 import tilejit.language as pl
 from tests.backends.cpu.pool import shared
 from tilejit import RunConfig
-from tilejit.backends.cpu import executable
-from tilejit.backends.cpu.llvm import parts
-from tilejit.backends.cpu.llvm.compile import compile_llvm
+from tilejit.backends.cpu.llvm import parts, workshop
+from tilejit.backends.cpu.llvm.compile import Compiled, compile_llvm
 from tilejit.backends.cpu.llvm.elf import flatten
 from tilejit.backends.cpu.llvm.host import host
+from tilejit.backends.cpu.llvm.text import Module
 from tilejit.errors import InternalError
 from tilejit.runtime.artifact.blob import LoadedBlob
 
@@ -56,16 +58,31 @@ def called(objects: list[bytes], x: int) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("f0"))(x)
 
 
+def compiled_parts(text: str, ahead: bool = False) -> list[bytes] | None:
+    """The objects of a module that is there at once, or function by function."""
+    with workshop.Workshop() as here:
+        cutter = parts.Cutter(here)
+        if ahead:
+            head, *functions = text.split("\ndefine ")
+            module = Module({"head": head})
+            for number, function in enumerate(functions):
+                module.functions[str(number)] = f"define {function}\n"
+                cutter.grown(module)
+            assert len(here) > 2, "none went ahead"
+        return cutter.objects(text)
+
+
 @pytest.fixture
 def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "PART_LINES", 50)
-    monkeypatch.setattr(parts, "thread_count", lambda: 2)
+    monkeypatch.setattr(workshop, "thread_count", lambda: 2)
 
 
 @pytest.mark.usefixtures("short_parts")
 @pytest.mark.parametrize("x", [0, 1, -987654321, 2**62 + 12345])
-def test_parts_call_each_other(x: int) -> None:
-    objects = parts.compile_parts(chain(40))
+@pytest.mark.parametrize("ahead", [False, True])
+def test_parts_call_each_other(x: int, ahead: bool) -> None:
+    objects = compiled_parts(chain(40), ahead)
     assert objects is not None and len(objects) > 5
     assert called(objects, x) == called([compile_llvm(chain(40)).object_bytes], x) == by_hand(x, 40)
 
@@ -73,38 +90,55 @@ def test_parts_call_each_other(x: int) -> None:
 @pytest.mark.usefixtures("short_parts")
 def test_the_code_does_not_depend_on_who_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     text = chain(20)
-    want = parts.compile_parts(text)
+    want = compiled_parts(text, ahead=True)
     assert want is not None
     for count in (1, 3):
-        monkeypatch.setattr(parts, "thread_count", lambda count=count: count)
-        assert parts.compile_parts(text) == want
+        monkeypatch.setattr(workshop, "thread_count", lambda count=count: count)
+        assert compiled_parts(text, ahead=True) == want
     for program in ("", "/no/such/file", "/bin/false", "/bin/true"):
         monkeypatch.setattr(sys, "executable", program)
-        assert parts.compile_parts(text) == want
+        assert compiled_parts(text, ahead=True) == want
 
 
 @pytest.mark.usefixtures("short_parts")
 def test_other_processes_do_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    here: list[str] = []
+    first = threading.Event()
 
-    def counting(part: str, *, gvn: bool) -> object:
+    def answered(question: IO[bytes], answer: IO[bytes], text: str) -> bytes:
+        made = asked(question, answer, text)
+        first.set()
+        return made
+
+    def patient(part: str) -> Compiled:
+        assert first.wait(60), "nobody else compiled anything"
         here.append(part)
-        return compile_llvm(part, gvn=gvn)
+        return compile_llvm(part)
 
-    monkeypatch.setattr(parts, "compile_llvm", counting)
-    objects = parts.compile_parts(chain(40))
-    assert objects is not None and 0 < len(here) < len(objects)
+    here, asked = list[str](), workshop._asked
+    monkeypatch.setattr(workshop, "_asked", answered)
+    monkeypatch.setattr(workshop, "compile_llvm", patient)
+    objects = compiled_parts(chain(40))
+    assert objects is not None and len(here) < len(objects)
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_a_module_that_comes_to_nothing_leaves_no_process() -> None:
+    with pytest.raises(InternalError), workshop.Workshop() as here:
+        for _ in range(3):
+            here.add(chain(40))
+        raise InternalError("the rest cannot be written")
+    assert all(process.returncode is not None for process in here._processes)
 
 
 def test_a_small_module_stays_in_one_piece() -> None:
-    assert parts.compile_parts(chain(40)) is None
+    assert compiled_parts(chain(40)) is None
 
 
 @pytest.mark.usefixtures("short_parts")
 @pytest.mark.parametrize("number", [0, 9, 19])
 def test_text_that_llvm_refuses_is_an_internal_error_whoever_reads_it(number: int) -> None:
     with pytest.raises(InternalError, match="LLVM rejects the generated code"):
-        parts.compile_parts(chain(20).replace(f"%q = add i64 %r, {number}\n", f"%q = add i64 %r, float {number}\n"))
+        compiled_parts(chain(20).replace(f"%q = add i64 %r, {number}\n", f"%q = add i64 %r, float {number}\n"))
 
 
 @pl.jit
@@ -128,15 +162,9 @@ def test_a_kernel_in_parts_gives_the_bits_of_the_whole(threads: int, monkeypatch
     rng = np.random.default_rng(5)
     x, w = rng.standard_normal((320, 200), np.float32), rng.standard_normal((200, 200), np.float32)
     monkeypatch.setenv("TILEJIT_CACHE", "0")
-    results: list[tuple[bytes, ...]] = []
+    results, leave = list[tuple[bytes, ...]](), workshop.Workshop.__exit__
     made: list[int] = []
-
-    def watched(text: str) -> list[bytes] | None:
-        objects = parts.compile_parts(text)
-        made.append(len(objects or ()))
-        return objects
-
-    monkeypatch.setattr(executable, "compile_parts", watched)
+    monkeypatch.setattr(workshop.Workshop, "__exit__", lambda self, *error: (made.append(len(self)), leave(self, *error)))
     for lines in (parts.PART_LINES, 100):
         monkeypatch.setattr(parts, "PART_LINES", lines)
         large.cache_clear()
