@@ -250,8 +250,10 @@ class Programs(Kernel):
         self._refuse_if_run_only(key, walk)
         own = self._own_schedule(config)
         place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
+        store = disk.store()
+        known = CodeCache(store) if store.ready() or store.layers else None
         with watched_compile(disk.kernel_name(self.definition)), no_collections():
-            compiled = compile_program(self._program(special), place, known=CodeCache(disk.store()))
+            compiled = compile_program(self._program(special), place, known=known)
         compiled.made_again(looking.again(key), lacks_forms=False)
         if own or (config is not None and config.schedule != settings.SCHEDULE.value):  # the setting is for kernels of all names
             looking.check_schedule(compiled, place.schedule, bool(own))

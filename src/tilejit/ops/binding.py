@@ -102,7 +102,8 @@ def bind(
 
 def _meant(function: OpFunction, positional: Sequence[object], keywords: Mapping[str, object], kind_of: Callable[[object], Kind]) -> OpFunction:
     """The name with the rows it can mean: `pl.max` is the larger of two scalars, and the largest element of an array."""
-    if len({spelling.signature_text for spelling, _ in function.rows}) == 1 or "forms" in function.rows[0][1].attrs:
+    text = function.rows[0][0].signature_text
+    if all(spelling.signature_text == text for spelling, _ in function.rows) or "forms" in function.rows[0][1].attrs:
         return function
     arrays = any(kind_of(arg) in ("tensor", "tile") for arg in (*positional, *keywords.values()))
     chosen = tuple((spelling, row) for spelling, row in function.rows if bool(spelling.scalar_only) != arrays)

@@ -134,9 +134,10 @@ class Builder:
         if row.derived is not None:
             return [expand(self, row, args, results[0])]
         operands, groups, statics = gathered(row, counted(self, row, args))
-        op = d.ApplyOp.build(
-            operands=[operands],
-            result_types=[d.ir_types(results)],
+        # Nearly every op of a program is made here: without sorting operands and results into groups, of which there is one each.
+        op = d.ApplyOp.create(
+            operands=operands,
+            result_types=d.ir_types(results),
             attributes=self._attributes({"op": row.name, "groups": groups, "statics": statics}),
         )
         self.insert(op)

@@ -62,14 +62,14 @@ def compiled_parts(text: str, ahead: bool = False) -> list[bytes] | None:
     """The objects of a module that is there at once, or function by function."""
     with workshop.Workshop() as here:
         cutter = parts.Cutter(here)
-        if ahead:
-            head, *functions = text.split("\ndefine ")
-            module = Module({"head": head})
-            for number, function in enumerate(functions):
-                module.functions[str(number)] = f"define {function}\n"
+        head, *functions = text.split("\ndefine ")
+        module = Module({"head": head})
+        for number, function in enumerate(functions):
+            module.functions[str(number)] = f"define {function}\n"
+            if ahead:
                 cutter.grown(module)
-            assert len(here) > 2, "none went ahead"
-        return cutter.objects(text)
+        assert bool(here) == ahead, "none went ahead"
+        return cutter.objects(module)
 
 
 @pytest.fixture

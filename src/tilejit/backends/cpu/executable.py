@@ -35,7 +35,7 @@ def build(program: Program, options: CompileOptions) -> CpuExecutable:
             lowered = lower(program, options, cutter.grown)
         found = known.find(lowered.text) if known is not None else None
         with stage("LLVM"):
-            objects = cutter.objects(lowered.text) if found is None else None
+            objects = cutter.objects(lowered.module) if found is None else None
             executable = CpuExecutable(program, lowered, found, pool_blob(known) if lowered.threaded else None, objects)
             if found is None and (made := executable.own_blob) is not None and known is not None:
                 known.keep(lowered.text, made)

@@ -51,6 +51,7 @@ from tilejit.types.values import ScalarType
 class Lowered:
     """A program as LLVM text."""
 
+    module: Module
     text: str
     entries: dict[str, str]
     """Symbols of the callable functions, by name."""
@@ -86,7 +87,7 @@ def lower(program: Program, options: CompileOptions, grown: Callable[[Module], N
         _write_entry(unit, name, symbol)
     if unit.fibers:
         fibers.define(unit)
-    return Lowered(unit.module.text(), entries, tuple(unit.failures), unit.needs_arena, unit.threaded, unit.module.schedules)
+    return Lowered(unit.module, unit.module.text(), entries, tuple(unit.failures), unit.needs_arena, unit.threaded, unit.module.schedules)
 
 
 def callers_first(program: Program) -> list[str]:

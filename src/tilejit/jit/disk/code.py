@@ -38,7 +38,7 @@ class CodeCache:
 
     def keep(self, text: str, blob: Blob) -> None:
         """Remember freshly generated code."""
-        if sources_changed():
+        if sources_changed() or not self._store.ready():
             return
         names, digest = _canonical(text)
         numbers = {name: str(number) for number, name in enumerate(names)}

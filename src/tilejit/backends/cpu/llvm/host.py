@@ -19,7 +19,7 @@ class Host:
     """LLVM's feature string (`+avx2,-avx512f,…`), complete, so that equal hosts have equal text."""
 
     def has(self, feature: str) -> bool:
-        return f"+{feature}" in self.features.split(",")
+        return feature in _present(self.features)
 
     @property
     def is_x86(self) -> bool:
@@ -52,6 +52,11 @@ class Host:
     @property
     def has_fma(self) -> bool:
         return not self.is_x86 or self.has("fma")
+
+
+@cache
+def _present(features: str) -> frozenset[str]:
+    return frozenset(name[1:] for name in features.split(",") if name.startswith("+"))
 
 
 _BEYOND = {"sse": ("avx", "fma", "f16c", "amx", "vaes", "vpclmul", "gfni"), "avx2": ("avx512", "avxvnni", "avx10", "amx"),

@@ -45,45 +45,59 @@ class Cutter:
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
-        self._possible = sys.platform == "linux" and host().is_x86
         self._found: dict[str, _Function] = {}
         """Functions that were looked at; the module had so many entries then:"""
         self._seen = 0
-        self._lines = 0
-        """Lines of the entries behind those."""
+        self._rest = ""
+        """What else these entries say."""
         self._waiting: list[_Function] = []
         """Functions in no part yet."""
 
     def grown(self, module: Module) -> None:
         """Look at a module that has one more function: parts of a large one can go ahead."""
-        new = list(islice(module.functions.values(), self._seen, None))
-        least = PART_LINES if self._found else PART_LINES * LEAST_PARTS
-        if not self._possible or sum(text.count("\n") for text in new) < least:
+        if _lines(module, self._seen) < PART_LINES * (1 if self._seen else LEAST_PARTS) or not _possible():
             return
+        self._look_at(islice(module.functions.values(), self._seen, None))
         self._seen = len(module.functions)
-        functions = _functions("\n".join(new))
-        self._found.update(functions)
-        self._waiting += [function for function in functions.values() if not function.everywhere]
-        rest = "\n".join(module.declarations.values())
         known = {**self._found, **_functions(LOOK_TEXT)}
-        names = _complete(known.values(), set(_NAME.findall(rest)))
+        names = _complete(known.values(), set(_NAME.findall(self._all_but_functions(module))))
         ready = [function for function in self._waiting if function.uses <= names]
-        self._cut(rest, known, ready, sum(function.lines for function in ready) // PART_LINES)
+        self._cut(module, known, ready, sum(function.lines for function in ready) // PART_LINES)
 
-    def objects(self, text: str) -> list[bytes] | None:
+    def objects(self, module: Module) -> list[bytes] | None:
         """The objects of a module, now that all of it is there; None: it stays in one piece."""
-        if not self._possible or text.count("\n") < PART_LINES * LEAST_PARTS:
+        if _lines(module) < PART_LINES * LEAST_PARTS or not _possible():
             return None
-        functions = _functions(text)
-        left = [function for function in functions.values() if not function.everywhere and (function.name not in self._found or function in self._waiting)]
-        self._cut(_FUNCTION.sub("", text), functions, left, max(sum(function.lines for function in left) // PART_LINES, 1))
+        self._look_at([*islice(module.functions.values(), self._seen, None), *([LOOK_TEXT] if module.looks else [])])
+        self._cut(module, self._found, self._waiting, max(sum(function.lines for function in self._waiting) // PART_LINES, 1))
         return self._workshop.objects() if len(self._workshop) > 1 else None
 
-    def _cut(self, rest: str, found: Mapping[str, _Function], own: Sequence[_Function], count: int) -> None:
+    def _look_at(self, texts: Iterable[str]) -> None:
+        text = "\n".join(texts)
+        functions = _functions(text)
+        self._found.update(functions)
+        self._rest += _FUNCTION.sub("", text)
+        self._waiting += [function for function in functions.values() if not function.everywhere]
+
+    def _all_but_functions(self, module: Module) -> str:
+        return "\n".join([*module.declarations.values(), self._rest])
+
+    def _cut(self, module: Module, found: Mapping[str, _Function], own: Sequence[_Function], count: int) -> None:
         """Hand out `count` parts. Only names tell them apart from the module: what was internal is hidden, so that all can call it."""
+        rest = self._all_but_functions(module)
         for share in _balanced(own, lambda function: function.lines, count) if count else ():
-            self._workshop.add(rest + "\n" + _part(found, share))
+            self._workshop.add(f"{rest}\n{_part(found, share)}")
             self._waiting = [function for function in self._waiting if function not in share]
+
+
+def _possible() -> bool:
+    """Whether objects can be put together here."""
+    return sys.platform == "linux" and host().is_x86
+
+
+def _lines(module: Module, first: int = 0) -> int:
+    """Lines of the functions from one on."""
+    return sum(text.count("\n") for text in islice(module.functions.values(), first, None))
 
 
 def _functions(text: str) -> dict[str, _Function]:

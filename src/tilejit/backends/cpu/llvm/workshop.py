@@ -22,7 +22,7 @@ _WORKER = "import sys; sys.path[:] = {path!r}; from tilejit.backends.cpu.llvm.wo
 class Workshop:
     """Modules that as many processes compile as a call may use threads, from the moment they are added; a context, so that none is left behind.
 
-    Who compiles a module changes nothing but the time: whatever keeps another process from its work, this one does it, or fails with the error that belongs to it.
+    Who compiles a module changes nothing but the time: what another process cannot do is done here, or fails with the error that belongs to it.
     """
 
     def __init__(self) -> None:
