@@ -12,6 +12,7 @@ import pytest
 
 import tilejit.language as pl
 from tests.backends.cpu.pool import shared
+from tests.patience import HANG
 from tilejit import RunConfig
 from tilejit.backends.cpu.llvm import parts, workshop
 from tilejit.backends.cpu.llvm.compile import Compiled, compile_llvm
@@ -110,7 +111,7 @@ def test_other_processes_do_their_share(monkeypatch: pytest.MonkeyPatch) -> None
         return made
 
     def patient(part: str) -> Compiled:
-        assert first.wait(60), "nobody else compiled anything"
+        assert first.wait(HANG), "nobody else compiled anything"
         here.append(part)
         return compile_llvm(part)
 
