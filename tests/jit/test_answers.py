@@ -399,3 +399,45 @@ def test_a_name_of_a_group_of_the_language_is_watched_where_no_words_are(make_ke
     monkeypatch.setattr(language.tensor, "exp", language.tensor.abs)
     with pytest.raises(StaleCaptureError):
         called(kernel)
+
+
+ALIASES = """
+class C:
+    k, j = 3, 1
+A, O = C(), C()
+D, L = {"a": A, "b": A}, [A, A]
+O.a = O.b = A
+def get(name):
+    return D[name]
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    if x.shape[0] == 2:
+        total = {first}.k + {second}.j
+    elif x.shape[0] == 3:
+        total = {second}.k + {first}.j
+    else:
+        total = {second}.k
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(total)
+    return out
+"""
+WAYS = [("D['a']", "D['b']"), ("L[0]", "L[1]"), ("O.a", "O.b"), ("get('a')", "get('b')")]
+
+
+@pytest.mark.parametrize(("first", "second"), WAYS)
+def test_two_ways_to_one_object_may_be_read_in_any_order(first: str, second: str, make_kernel: MakeKernel) -> None:
+    """Which of them comes first differs between specialisations; that they lead to one object does not. Two objects instead of one is drift."""
+    kernel = make_kernel(ALIASES.replace("{first}", first).replace("{second}", second))
+    names = kernel.definition.function.__globals__
+    calls = {rows: np.zeros((rows, 4), np.float32) for rows in (2, 3, 5)}
+
+    for _ in range(3):
+        assert [called(kernel, x) for x in calls.values()] == [4.0, 4.0, 3.0]
+    other = names["C"]()
+    names["D"]["b"] = names["L"][1] = names["O"].b = other
+    for rows in (2, 3):
+        with pytest.raises(StaleCaptureError):
+            called(kernel, calls[rows])
+    names["A"] = names["D"]["a"] = names["L"][0] = names["O"].a = other  # one object again, though another
+    assert [called(kernel, x) for x in calls.values()] == [4.0, 4.0, 3.0]

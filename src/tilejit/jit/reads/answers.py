@@ -46,6 +46,8 @@ class Known:
     answer: str
     value: object
     shown: str
+    place: str = ""
+    """Of an object: the question that is named for all that give this very object."""
 
 
 Table = dict[str, Known]
@@ -67,3 +69,5 @@ class Asked:
     """The answer with identities for numbers."""
     given: bool = False
     """Whether it is about an argument: then another answer is another call, no drift."""
+    place: str = ""
+    """Of an object: the question that is named for it."""

@@ -45,6 +45,8 @@ class Trace:
         """Numbers of what follows from these."""
         self._untracked: list[object] = []
         self._values: dict[str, object] = {}
+        self._at: dict[str, int] = {}
+        """Which object is at each place."""
         self._plain: dict[str, int] = {}
         """Plain answers, as they are written: the numbers of the questions that gave them first."""
         self._first: dict[int, int] = {id(entry): 0}
@@ -65,7 +67,7 @@ class Trace:
         new = Trace(self.entry, self.answers, self.table, self.policy)
         for name in ("log", "objects", "paths", "changed", "_untracked", "_identities"):
             setattr(new, name, list(getattr(self, name)))
-        for name in ("_values", "_plain", "_first", "definitions", "modules", "assigned", "seconds"):
+        for name in ("_values", "_plain", "_at", "_first", "definitions", "modules", "assigned", "seconds"):
             setattr(new, name, dict(getattr(self, name)))
         new.arguments, new._given = self.arguments, set(self._given)
         return new
@@ -194,12 +196,13 @@ class Trace:
             raise refusal(spelled, f"a {class_name(type(raw))} whose __class__ raises {type(error).__name__}") from error
         if self.policy != "ignore":
             renew(raw)
-        value, answer, shared = (None, '["untracked"]', '["untracked"]') if isinstance(raw, Untracked) else self._answer(raw, number, identity, by_value)
+        hidden = isinstance(raw, Untracked)
+        value, answer, shared, place = (None, '["untracked"]', '["untracked"]', "") if hidden else self._answer(raw, number, identity, by_value)
         if known is None and not given:
             self._compare(identity, shared, raw, spelled, operands)
         if is_plain(raw) and value is raw:  # of each NaN there is one object
             self._plain.setdefault(answer, number)
-        self.log.append(Asked(question, operands, answer, identity, shared, given))
+        self.log.append(Asked(question, operands, answer, identity, shared, given, place))
         self.objects.append(raw)
         self.paths.append(spelled)
         self._identities.append(identity)
@@ -213,21 +216,31 @@ class Trace:
         self._untracked.append(raw)
         return Handle(-len(self._untracked))
 
-    def _answer(self, raw: object, number: int, identity: str, by_value: bool) -> tuple[object, str, str]:
-        """The value for the pass, and the answer in writing: with numbers, and with identities."""
+    def _answer(self, raw: object, number: int, identity: str, by_value: bool) -> tuple[object, str, str, str]:
+        """The value for the pass, and the answer in writing: with numbers, and with identities; of an object also the question that is named for it."""
         if raw is MISSING:
-            return MISSING, '["missing"]', '["missing"]'
+            return MISSING, '["missing"]', '["missing"]', ""
         if by_value or is_plain(raw):
             written = _dumps(encode(raw))
-            return steady(raw), written, written
+            return steady(raw), written, written, ""
         first = self._first.setdefault(id(raw), number)
         kind, mark = self._kind(raw)
         value = raw if kind != "object" else Handle(first)
         if kind == "kernel" and first == number and (definition := maybe_definition(raw)) is not None:
             self.definitions[definition] = number
         own = first == number or (first in self._given and number not in self._given)  # what the call gave may be another object in the next
-        shared = identity if own else self._identities[first]
-        return value, _dumps([kind, mark, first]), _dumps([kind, mark, shared])
+        place = self._place(identity if own else self._identities[first], raw)
+        return value, _dumps([kind, mark, first]), _dumps([kind, mark, place]), place
+
+    def _place(self, identity: str, raw: object) -> str:
+        """The question that is named for an object which several may give: the one that was first in any specialisation, whatever their order is here.
+        Two objects of now that were one before have places of their own."""
+        known = self.table.get(identity)
+        place = (known.place if known is not None else "") or identity
+        if self._at.setdefault(place, id(raw)) != id(raw):
+            place = f"{identity} apart"
+            self._at[place] = id(raw)
+        return place
 
     def _kind(self, raw: object) -> tuple[str, str]:
         if isinstance(raw, DynVar):
@@ -303,7 +316,7 @@ class Trace:
         for asked, raw in zip(self.log, self.objects[1:], strict=True):
             known = self.table.get(asked.identity)
             if not asked.given and (known is None or known.answer != asked.shared):
-                self.table[asked.identity] = Known(asked.shared, raw, shown(raw))
+                self.table[asked.identity] = Known(asked.shared, raw, shown(raw), asked.place)
 
     def described(self) -> dict[str, str]:
         """The reads in words, for `explain` and the entry on disk."""
