@@ -77,7 +77,8 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: object, node: ast
             ParserTypeError, f"{describe_value(value)} cannot be unpacked into {len(target.elts)} names", target, help="only several results can be unpacked"
         )
     if any(isinstance(item, ast.Starred) for item in target.elts):
-        ctx.fail(UnsupportedFeatureError, "`*` in an assignment", target)
+        help = "take the values by index: first, rest = values[0], values[1:]"
+        ctx.fail(UnsupportedFeatureError, "`*` in an assignment of what only the run knows", target, help=help)
     if len(value) != len(target.elts):
         ctx.fail(ParserTypeError, f"{len(value)} values for {len(target.elts)} names", target)
     for item, part in zip(target.elts, value, strict=True):

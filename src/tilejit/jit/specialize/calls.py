@@ -27,7 +27,13 @@ from tilejit.types.values import BufferType, TileType
 
 
 class NeedsTurns(UnsupportedFeatureError):
-    """The turns of a `pl.unroll` loop must be seen one by one here: something in it runs while compiling."""
+    """The turns of a `pl.unroll` loop, or the branch that is taken, must be known here: something in it runs while compiling."""
+
+
+_CHANGING = frozenset(
+    "append extend insert pop remove clear sort reverse update setdefault popitem __setitem__ __delitem__ __iadd__ __imul__ __ior__ __init__".split()
+)
+"""Methods of lists and dicts that change them."""
 
 
 class Calls(Operators):
@@ -95,19 +101,29 @@ class Calls(Operators):
             return new, UNKNOWN
         if all(isinstance(value, Static) for value in everything):
             return new, self._python_call(node, cast("Callable[..., object]", callee.value), positional, named)
-        if is_handle(callee.value):
-            raise self._runs_while_compiling(node, [*positional, *named.values()])
+        changed = _changed_by(callee.value)
+        if is_handle(callee.value) or changed is not None:
+            raise self._kept_at_run_time(node, changed, everything) if changed is not None else self._runs_while_compiling(node, everything)
         return new, RuntimeValue()
+
+    def _kept_at_run_time(self, node: ast.Call, changed: object, values: Sequence[Abstract]) -> TilejitError:
+        """A value of the run for a list that is known while compiling: that would no longer know what is in it."""
+        turns = any(isinstance(value, RuntimeValue) and value.unrolled for value in values)
+        assert isinstance(node.func, ast.Attribute)
+        name = ast.unparse(node.func.value)
+        what = f"`{ast.unparse(node)}` puts what only the run knows into a {type(changed).__name__} that is known while compiling"
+        help = f"write {name} = [*{name}, …]" if isinstance(changed, list) else "use names, or a tuple of them"
+        return self.located((NeedsTurns if turns else UnsupportedFeatureError)(what, help=help), node)
 
     def _runs_while_compiling(self, node: ast.Call, values: Sequence[Abstract]) -> TilejitError:
         """A Python function that is called with what only exists at run time."""
         position = next(index for index, value in enumerate(values) if not isinstance(value, Static))
         shown = node.args[position] if position < len(node.args) else node.keywords[position - len(node.args)].value
         value = values[position]
-        if isinstance(value, RuntimeValue) and value.unrolled:
-            return NeedsTurns(ast.unparse(node))
         what = f"`{ast.unparse(shown)}`" + (f" ({value})" if isinstance(value, (BufferType, TileType)) else "")
-        return self.located(fold.runtime_argument(dotted(node.func), what), node)
+        error = fold.runtime_argument(dotted(node.func), what)
+        turns = isinstance(value, RuntimeValue) and value.unrolled
+        return self.located(NeedsTurns(error.message, help=error.hint) if turns else error, node)
 
     def spread(self, node: ast.Call) -> ast.Call:
         """A call with the members of `*SIZES` in its place, where they are known."""
@@ -181,6 +197,9 @@ class Calls(Operators):
         keywords = {name: cast("Static", value) for name, value in named.items()}
         given, names = tuple(arg.value for arg in args), {name: arg.value for name, arg in keywords.items()}
         own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
+        changed = _changed_by(function)
+        if changed is not None:
+            self._refuse_change(node, changed)
         pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
         if is_handle(function) or holds_handle(given) or holds_handle(names) or not pure:
             value = self.specializer.trace.ask("call", function, given, names, path=dotted(node.func))
@@ -188,11 +207,25 @@ class Calls(Operators):
             value = fold.call(function, given, names, dotted(node.func))
         return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
 
+    def _refuse_change(self, node: ast.AST, changed: object) -> None:
+        """A list or dict is changed once, while compiling: not where the run decides whether it is, or how often."""
+        if self.undecided > self.made.get(id(changed), (None, 0))[1]:
+            kind = type(changed).__name__
+            what = f"`{ast.unparse(node)}` changes a {kind} while compiling, but whether it runs, or how often, is known only at run time"
+            raise self.located(NeedsTurns(what, help=f"make the {kind} in one expression, or in a loop over a tuple or pl.unroll"), node)
+
     def helper_call(self, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
         """A call of another kernel, specialised for what it is called with."""
         from tilejit.jit.specialize.helpers import specialise_call
 
         return specialise_call(self, node, helper, submitted)
+
+
+def _changed_by(function: object) -> object:
+    """The list or dict of the kernel that a method changes; None: it changes none."""
+    if type(function) is not BuiltinMethodType or function.__name__ not in _CHANGING:
+        return None
+    return cast("object", function.__self__) if type(function.__self__) in (list, dict) else None
 
 
 def yielded(values: Sequence[Abstract]) -> Abstract:

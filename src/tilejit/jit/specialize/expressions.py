@@ -50,6 +50,10 @@ class Expressions(Objects):
         """Names of comprehensions, by what they stand for in this turn."""
         self.spelled: dict[str, ast.expr] = {}
         """Names bound once, to an index expression of names bound once."""
+        self.undecided = 0
+        """How many loops and branches are around that run, or not, when the kernel does."""
+        self.made: dict[int, tuple[object, int]] = {}
+        """Lists and dicts that names were given to, by identity, with the number of such blocks around the first of them."""
         self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or bool(helpers_of(self.reads))
         """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
 

@@ -135,7 +135,7 @@ def _enumerate(body: Expressions, node: ast.Call) -> list[Folded] | None:
     members = iterated(body, node.args[0]) if node.args else None
     if members is None or not isinstance(first, Static) or not isinstance(first.value, int):
         return None
-    return [_together([(relocated(ast.Constant(number), node), Static(number)), item], node) for number, item in enumerate(members, first.value)]
+    return [together([(relocated(ast.Constant(number), node), Static(number)), item], node) for number, item in enumerate(members, first.value)]
 
 
 def _zip(body: Expressions, node: ast.Call) -> list[Folded] | None:
@@ -147,7 +147,7 @@ def _zip(body: Expressions, node: ast.Call) -> list[Folded] | None:
     if isinstance(strict, Static) and strict.value is True and len({len(column) for column in known}) > 1:
         sizes = ", ".join(str(len(column)) for column in known)
         raise in_body(ShapeError)(f"zip(…, strict=True) of containers of {sizes} members", span=body.definition.span(node), help="pass as many of each")
-    return [_together(row, node) for row in zip(*known, strict=False)]
+    return [together(row, node) for row in zip(*known, strict=False)]
 
 
 def _reversed(body: Expressions, node: ast.Call) -> list[Folded] | None:
@@ -159,7 +159,7 @@ _FORMS: dict[object, Callable[[Expressions, ast.Call], list[Folded] | None]] = {
 """Functions of Python that a loop of the compiler goes through."""
 
 
-def _together(parts: Sequence[Folded], place: ast.expr) -> Folded:
+def together(parts: Sequence[Folded], place: ast.expr) -> Folded:
     """A tuple of parts."""
     values = [value for _, value in parts]
     node = at(ast.Tuple([copy.deepcopy(item) for item, _ in parts], ast.Load()), place)
@@ -197,12 +197,18 @@ def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
     if members is None:
         return None
     out: list[ast.stmt] = []
+    source = body.fold(node.iter)[1] if isinstance(node.iter, ast.Name) else None
+    held = source.value if isinstance(source, Static) and isinstance(source.value, list | dict) else ()
+    before = list(cast("list[object]", held))
     for item in members:
         out += body.bind_member(node.target, item)
         turn, end = _turn(body, node.body)
         out += turn
         if end is ast.Break:
             return out
+        if list(cast("list[object]", held)) != before:
+            what = f"`{ast.unparse(node.iter)}` changes while it is looped over"
+            raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=f"loop over a copy: [*{ast.unparse(node.iter)}]")
     return out + [new for statement in node.orelse for new in body.statement(statement)]
 
 

@@ -228,7 +228,7 @@ class OutputFinder(Specializer):
     def find(self, definition: Definition, types: Mapping[str, Abstract]) -> dict[str, _Writes]:
         """What the body writes into the parameters that `types` lacks."""
         body = self._watching(definition, types)
-        body.block(definition.text.node.body)
+        body.whole(definition.text.node.body)
         return body.writes
 
     def _watching(self, definition: Definition, types: Mapping[str, Abstract]) -> _Watching:

@@ -200,7 +200,7 @@ class Specializer:
         body = self.body(definition, types)
         bind_symbols(body, types)
         prologue = _rebound_scalars(definition, body, types)
-        statements = prologue + body.block(definition.text.node.body)
+        statements = prologue + body.whole(definition.text.node.body)
         arguments = [ast.arg("self")] + [node for param in definition.params for node in _parameters(param, param.name, types, names, body)]
         kind = _kind_in_program(definition, self.entry)
         node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition, kind)], _returns(definition, types, names, body), None)

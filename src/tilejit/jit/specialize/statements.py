@@ -5,27 +5,25 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from tilejit.dtypes import INDEX
-from tilejit.errors import ShapeError, StaticAssertionError, UncacheableValueError, UnsupportedFeatureError, in_body
+from tilejit.errors import StaticAssertionError, UncacheableValueError, UnsupportedFeatureError, in_body
 from tilejit.jit.reads.facts import calls_in
-from tilejit.jit.reads.handles import holds_handle, is_handle
-from tilejit.jit.reads.questions import refusal
-from tilejit.jit.specialize.calls import Calls, NeedsTurns
+from tilejit.jit.reads.handles import is_handle
+from tilejit.jit.specialize.assignments import Assignments
+from tilejit.jit.specialize.calls import NeedsTurns
 from tilejit.jit.specialize.dependencies import definition_of, resolve
-from tilejit.jit.specialize.dynamic import is_bind_dynamic, symbols_of
+from tilejit.jit.specialize.dynamic import is_bind_dynamic
 from tilejit.jit.specialize.expressions import Folded
-from tilejit.jit.specialize.infer import operator
 from tilejit.jit.specialize.iterate import taken_apart, unrolled
-from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
+from tilejit.jit.specialize.nodes import at
 from tilejit.jit.specialize.values import (
     UNKNOWN,
     Abstract,
     Items,
     RuntimeValue,
     Static,
-    Unknown,
-    as_local,
     joined,
     literal,
     lose_an_object,
@@ -33,12 +31,10 @@ from tilejit.jit.specialize.values import (
     number_of,
     without_value,
 )
-from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS, Marker
-from tilejit.types.values import BufferType, TileType
 
 
-class Statements(Calls):
+class Statements(Assignments):
     """The body of one function under one set of argument types."""
 
     returns: tuple[Abstract, ...] = ()
@@ -49,176 +45,24 @@ class Statements(Calls):
         out = [new for statement in body for new in self.statement(statement)]
         return out or [at(ast.Pass(), body[0])]
 
+    def whole(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """All statements of the function."""
+        try:
+            return self.block(body)
+        except NeedsTurns as error:  # which nothing could show one by one
+            raise in_body(UnsupportedFeatureError)(error.message, span=error.span, where=error.where, help=error.hint, note=error.note) from None
+
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         rule = _RULES.get(type(node))
         return [self.closed(new) for new in getattr(self, rule)(node)] if rule is not None else [copy.deepcopy(node)]
 
-    # assignments ------------------------------------------------------------------------------------------------------------
-
-    def assign(self, node: ast.stmt) -> list[ast.stmt]:
-        assert isinstance(node, ast.Assign)
-        if all(symbols_of(target, node.value, self.reads) for target in node.targets):
-            return []
-        self._refuse_swap(node)
-        vanished = self._shape_assignment(node)
-        if vanished is not None:
-            return vanished
-        value_node, value = self.fold(node.value)
-        if isinstance(value, Unknown):
-            value = self._kept(node)
-        if self._names_an_object(node.targets, value):
-            return []
-        if isinstance(value, Static) and is_handle(value.value) and any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
-            return [new for target in node.targets for new in self._unpacked(target, value, node)]
-        targets = [self.target(target, value) for target in node.targets]
-        self._note_spelling(node.targets, value_node)
-        return [at(ast.Assign(targets, value_node), node)]
-
-    def _refuse_swap(self, node: ast.Assign) -> None:
-        """`u, w = w, u` of the caller's tensors: after an odd number of steps the result would be in the other one, without a word."""
-        target, value = node.targets[0], node.value
-        if self.definition is not self.specializer.entry or not (isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)):
-            return
-        names, values = ([item.id if isinstance(item, ast.Name) else "" for item in side.elts] for side in (target, value))
-        outputs = {param.name for param in self.definition.params if param.direction != "In"}
-        given = all(isinstance(self.params.get(name), BufferType) for name in names)
-        if given and sorted(names) == sorted(values) and names != values and set(names) & outputs:
-            first, second = next((a, b) for a, b in zip(names, values, strict=True) if a != b and {a, b} & outputs)
-            raise in_body(UnsupportedFeatureError)(
-                f"`{first}` and `{second}` are tensors of the caller: swapping their names leaves the result in one or the other",
-                span=self.definition.span(node),
-                help=f"swap local names, `a, b = {first}, {second}` before the loop, and write `{first}[:] = a` after it",
-            )
-
-    def _unpacked(self, target: ast.expr, value: Abstract, node: ast.Assign) -> list[ast.stmt]:
-        """`a, (b, c) = SIZES`: one assignment per name, as some may be of objects."""
-        if isinstance(target, (ast.Tuple, ast.List)):
-            items = self.members(value, node.value)
-            if len(target.elts) != len(items):
-                message = f"`{ast.unparse(node.value)}` has {len(items)} members, this names {len(target.elts)}"
-                raise in_body(ShapeError)(message, span=self.definition.span(target))
-            return [new for name, item in zip(target.elts, items, strict=True) for new in self._unpacked(name, item, node)]
-        if self._names_an_object([target], value):
-            return []
-        short = self.placeholder(value.value, node.value) if isinstance(value, Static) and holds_handle(value.value) else self._literal(value, node)
-        return [at(ast.Assign([self.target(target, value)], short), node)]
-
-    def _literal(self, value: Abstract, node: ast.Assign) -> ast.expr:
-        short = literal(value.value) if isinstance(value, Static) else None
-        if short is None:
-            raise self.located(refusal(ast.unparse(node.value), "with members that have no literal"), node)
-        return relocated(short, node.value)
-
-    def _note_spelling(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
-        """`hi = lo + 16`: the width of `x[lo:hi]` can be told."""
-        if self.follows_types and is_index_expression(value) and all(isinstance(target, ast.Name) for target in targets):
-            names = {node.id for item in (*targets, value) for node in ast.walk(item) if isinstance(node, ast.Name)}
-            if all(self.bindings_of(name) <= 1 for name in names):
-                self.spelled.update({target.id: value for target in targets if isinstance(target, ast.Name)})
-
-    def _names_an_object(self, targets: Sequence[ast.expr], value: Abstract) -> bool:
-        """`c = CONFIGS[i]`: what the name stands for is read where it is used, as it has no literal."""
-        if not isinstance(value, Static) or literal(value.value) is not None:
-            return False
-        if holds_handle(value.value) and all(isinstance(target, ast.Name) for target in targets):
-            self.env.update({target.id: value for target in targets if isinstance(target, ast.Name)})
-            return True
-        if len(targets) != 1:
-            return False
-        target = targets[0]
-        if not isinstance(target, ast.Name) or self.bindings_of(target.id) != 1:
-            return False
-        self.inlined[target.id] = value.value
-        return True
-
-    def _kept(self, node: ast.Assign) -> Abstract:
-        """`v = pl.op(…)` whose result is not known here: what was known of `v` stays, as ops that rebind a name rarely change its type."""
-        target = node.targets[0]
-        if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and isinstance(resolve(node.value.func, self.reads), OpFunction):
-            before = self.env.get(target.id)
-            if isinstance(before, (BufferType, TileType)):
-                return before
-        return UNKNOWN
-
-    def _shape_assignment(self, node: ast.Assign) -> list[ast.stmt] | None:
-        """`K = a.shape[1]` and `M, N = a.shape`: constant extents become literals at their uses, dynamic ones dim reads."""
-        source = node.value.value if isinstance(node.value, ast.Subscript) else node.value
-        if not (isinstance(source, ast.Attribute) and source.attr == "shape" and isinstance(source.value, ast.Name) and source.value.id in self.params):
-            return None
-        value_node, value = self.fold(node.value)
-        if len(node.targets) != 1:
-            return None
-        target = node.targets[0]
-        if isinstance(target, ast.Name):
-            return self._extent_assignment(target, value_node, value, node)
-        items = members_of(value)
-        if not isinstance(target, (ast.Tuple, ast.List)) or not all(isinstance(item, ast.Name) for item in target.elts):
-            return None
-        if len(items) != len(target.elts):
-            names, owner = len(target.elts), source.value.id
-            help = f"its shape is {owner}.shape[0]" + (f" to {owner}.shape[{len(items) - 1}]" if len(items) > 1 else "")
-            raise in_body(ShapeError)(f"`{owner}` has rank {len(items)}, this names {names} extents", span=self.definition.span(target), help=help)
-        nodes = value_node.elts if isinstance(value_node, ast.Tuple) else [_member(value_node, axis) for axis in range(len(items))]
-        out: list[ast.stmt] = []
-        for name, item_node, item in zip(target.elts, nodes, items, strict=True):
-            assert isinstance(name, ast.Name)
-            out += self._extent_assignment(name, item_node, item, node) or []
-        return out
-
-    def _extent_assignment(self, target: ast.Name, value_node: ast.expr, value: Abstract, node: ast.Assign) -> list[ast.stmt]:
-        if isinstance(value, Static) and not value.local and self.bindings_of(target.id) == 1 and not isinstance(value.value, tuple):
-            self.inlined[target.id] = value.value
-            return []
-        return [at(ast.Assign([self.target(target, value)], value_node), node)]
-
-    def bindings_of(self, name: str) -> int:
-        """How often the function binds a name."""
-        return self.definition.stores.get(name, 0)
-
-    def target(self, target: ast.expr, value: Abstract) -> ast.expr:
-        """An assignment target, which from now on holds `value`."""
-        if isinstance(target, ast.Name):
-            self.env[target.id] = as_local(value)
-            return at(ast.Name(target.id, ast.Store()), target)
-        if isinstance(target, (ast.Tuple, ast.List)):
-            items = members_of(value)
-            if len(target.elts) == 2 < len(items):  # `(a, b), tid = pl.submit(…)`: the results as one
-                items = (Items(items[:-1]), items[-1])
-            matched = items if len(items) == len(target.elts) else (UNKNOWN,) * len(target.elts)
-            new = [self.target(item, part) for item, part in zip(target.elts, matched, strict=True)]
-            return at(type(target)(new, ast.Store()), target)
-        if isinstance(target, ast.Subscript):
-            base = self.rewrite(target.value)
-            index, _ = self.indices(target.slice)
-            self.note_window_write(target, value)
-            return at(ast.Subscript(base, index, ast.Store()), target)
-        return copy.deepcopy(target)
-
-    def annotated(self, node: ast.stmt) -> list[ast.stmt]:
-        assert isinstance(node, ast.AnnAssign)
-        annotation = self.annotation(node.annotation)
-        value_node, value = self.fold(node.value) if node.value is not None else (None, UNKNOWN)
-        target = self.target(node.target, value)
-        assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
-        return [at(ast.AnnAssign(target, annotation, value_node, node.simple), node)]
-
-    def augmented(self, node: ast.stmt) -> list[ast.stmt]:
-        assert isinstance(node, ast.AugAssign)
-        value_node, value = self.fold(node.value)
-        if isinstance(node.target, ast.Name):
-            before = self.env.get(node.target.id, UNKNOWN)
-            if isinstance(before, Static) and holds_handle(before.value):
-                name = node.target.id
-                raise in_body(UnsupportedFeatureError)(
-                    f"`{name}` stands for an object of Python, which a kernel cannot change", span=self.definition.span(node), help=f"write {name} = {name} …"
-                )
-            shaped = isinstance(before, (BufferType, TileType)) or isinstance(value, (BufferType, TileType))
-            self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh) if shaped else RuntimeValue()
-            target: ast.expr = copy.deepcopy(node.target)
-        else:
-            target = self.target(node.target, UNKNOWN)
-        assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
-        return [at(ast.AugAssign(target, node.op, value_node), node)]
+    def _undecided_block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The statements of a loop, or of a branch that the run decides."""
+        self.undecided += 1
+        try:
+            return self.block(body)
+        finally:
+            self.undecided -= 1
 
     # blocks -----------------------------------------------------------------------------------------------------------------
 
@@ -243,7 +87,7 @@ class Statements(Calls):
         iterable = self.rewrite(node.iter)
         self._enter_loop(node)
         target = self._loop_target(node.target, node.iter)
-        body = self.block(node.body)
+        body = self._undecided_block(node.body)
         self._leave(_stored_names(node))
         orelse = self.block(node.orelse) if node.orelse else []
         return [at(ast.For(target, iterable, body, orelse), node)]
@@ -311,7 +155,7 @@ class Statements(Calls):
         assert isinstance(node, ast.While)
         self._enter_loop(node)
         test = self.rewrite(node.test)
-        body = self.block(node.body)
+        body = self._undecided_block(node.body)
         self._leave(_stored_names(node))
         orelse = self.block(node.orelse) if node.orelse else []
         return [at(ast.While(test, body, orelse), node)]
@@ -334,12 +178,18 @@ class Statements(Calls):
             taken = node.body if test.value else node.orelse
             return [new for statement in taken for new in self.statement(statement)]
         before = dict(self.env)
-        body = self.block(node.body)
-        after_body, self.env = self.env, dict(before)
-        orelse = self.block(node.orelse) if node.orelse else []
-        if isinstance(test, Static) and isinstance(test.value, bool) and lose_an_object(after_body, self.env):
-            self.env = before  # no text can stand for an object: what holds one is decided here
-            return [new for statement in (node.body if test.value else node.orelse) for new in self.statement(statement)]
+        decided = isinstance(test, Static) and isinstance(test.value, bool)
+        try:
+            body = self._undecided_block(node.body)
+            after_body, self.env = self.env, dict(before)
+            orelse = self._undecided_block(node.orelse) if node.orelse else []
+        except NeedsTurns:
+            if not decided:
+                raise
+            body = orelse = after_body = None
+        if body is None or orelse is None or after_body is None or (decided and lose_an_object(after_body, self.env)):
+            self.env = before  # no text can stand for an object, nor for a change of one: what holds one is decided here
+            return [new for statement in (node.body if cast("Static", test).value else node.orelse) for new in self.statement(statement)]
         self.env = {name: joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
         return [at(ast.If(test_node, body, orelse), node)]
 
@@ -379,15 +229,6 @@ class Statements(Calls):
         value_node, value = self.fold(node.value)
         self.returns = members_of(value) or (value,)
         return [at(ast.Return(value_node), node)]
-
-    # writes into outputs whose shape is not known ---------------------------------------------------------------------------
-
-    def note_window_write(self, target: ast.Subscript, value: Abstract) -> None:
-        """Overridden where output shapes are looked for."""
-
-
-def _member(node: ast.expr, axis: int) -> ast.expr:
-    return relocated(ast.Subscript(copy.deepcopy(node), ast.Constant(axis), ast.Load()), node)
 
 
 def _stored_names(node: ast.AST) -> set[str]:

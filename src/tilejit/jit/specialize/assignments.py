@@ -1,0 +1,267 @@
+"""Assignments of a kernel body: what the names hold from then on, and which of them vanish from the text."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from typing import cast
+
+from tilejit.errors import ShapeError, UnsupportedFeatureError, in_body
+from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.questions import refusal
+from tilejit.jit.specialize.calls import Calls
+from tilejit.jit.specialize.dependencies import resolve
+from tilejit.jit.specialize.dynamic import symbols_of
+from tilejit.jit.specialize.expressions import Folded
+from tilejit.jit.specialize.infer import operator
+from tilejit.jit.specialize.iterate import member_nodes, static_node, together
+from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown, as_local, literal, members_of
+from tilejit.ops.spec import OpFunction
+from tilejit.types.values import BufferType, TileType
+
+
+class Assignments(Calls):
+    """Expressions and assignments of one function."""
+
+    def assign(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.Assign)
+        if all(symbols_of(target, node.value, self.reads) for target in node.targets):
+            return []
+        self._refuse_swap(node)
+        vanished = self._shape_assignment(node)
+        if vanished is not None:
+            return vanished
+        value_node, value = self.fold(node.value)
+        self._name_made(node.value, value)
+        if isinstance(value, Unknown):
+            value = self._kept(node)
+        if any(isinstance(part, ast.Starred) for target in node.targets for part in ast.walk(target)):
+            parts = self._parts(value_node, value, node.value)
+            if parts is not None:
+                return [new for target in node.targets for new in self._spread_out(target, parts, node)]
+        if self._names_an_object(node.targets, value):
+            return []
+        if isinstance(value, Static) and is_handle(value.value) and any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
+            return [new for target in node.targets for new in self._unpacked(target, value, node)]
+        targets = [self.target(target, value) for target in node.targets]
+        self._note_spelling(node.targets, value_node)
+        return [at(ast.Assign(targets, value_node), node)]
+
+    def _name_made(self, node: ast.expr, value: Abstract) -> None:
+        """Take note of a list or dict that gets a name. Iterators get none: the same question has one answer, and what they give next is another one."""
+        if not isinstance(value, Static):
+            return
+        if isinstance(node, ast.GeneratorExp) or self._holds_iterator(value.value):
+            what = f"`{ast.unparse(node)}` is an iterator: what it gives depends on who asked before, which a kernel cannot keep"
+            raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(node), help="make a list of it, [*…], and give that a name")
+        if isinstance(value.value, list | dict):
+            self.made.setdefault(id(cast("object", value.value)), (cast("object", value.value), self.undecided))
+
+    def _holds_iterator(self, value: object) -> bool:
+        if isinstance(value, tuple | list):
+            return any(map(self._holds_iterator, cast("Sequence[object]", value)))
+        return is_handle(value) and hasattr(type(self.specializer.trace.raw(value)), "__next__")
+
+    def _parts(self, text: ast.expr, value: Abstract, node: ast.expr) -> list[Folded] | None:
+        """The members of what is taken apart, with their text; None where they are not known."""
+        if isinstance(value, Items):
+            nodes = member_nodes(self, text, value, node) if not value.is_dict else None
+            return list(zip(nodes, value.items, strict=True)) if nodes is not None else None
+        members = self.members(value, node)
+        known = isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list))
+        return [(static_node(self, cast("Static", item).value, node), item) for item in members] if known else None
+
+    def _spread_out(self, target: ast.expr, parts: list[Folded], node: ast.Assign) -> list[ast.stmt]:
+        """`a, *b, c = …`: one assignment per name; the one with the star gets a list."""
+        if not isinstance(target, (ast.Tuple, ast.List)):
+            return self._given(target, together(parts, node.value), node)
+        star = next((place for place, part in enumerate(target.elts) if isinstance(part, ast.Starred)), None)
+        rest = len(parts) - len(target.elts) + 1
+        if rest != 1 if star is None else rest < 0:
+            named = f"{len(target.elts)}" if star is None else f"{len(target.elts) - 1} or more"
+            message = f"`{ast.unparse(node.value)}` has {len(parts)} members, this names {named}"
+            raise in_body(ShapeError)(message, span=self.definition.span(target))
+        taken = parts if star is None else [*parts[:star], together(parts[star : star + rest], node.value), *parts[star + rest :]]
+        names = [part.value if isinstance(part, ast.Starred) else part for part in target.elts]
+        return [new for name, item in zip(names, taken, strict=True) for new in self._given(name, item, node)]
+
+    def _given(self, target: ast.expr, item: Folded, node: ast.Assign) -> list[ast.stmt]:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            parts = self._parts(*item, node.value)
+            return self._spread_out(target, parts, node) if parts is not None else [at(ast.Assign([self.target(target, item[1])], item[0]), node)]
+        if self._names_an_object([target], item[1]):
+            return []
+        return [at(ast.Assign([self.target(target, item[1])], item[0]), node)]
+
+    def _refuse_swap(self, node: ast.Assign) -> None:
+        """`u, w = w, u` of the caller's tensors: after an odd number of steps the result would be in the other one, without a word."""
+        target, value = node.targets[0], node.value
+        if self.definition is not self.specializer.entry or not (isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)):
+            return
+        names, values = ([item.id if isinstance(item, ast.Name) else "" for item in side.elts] for side in (target, value))
+        outputs = {param.name for param in self.definition.params if param.direction != "In"}
+        given = all(isinstance(self.params.get(name), BufferType) for name in names)
+        if given and sorted(names) == sorted(values) and names != values and set(names) & outputs:
+            first, second = next((a, b) for a, b in zip(names, values, strict=True) if a != b and {a, b} & outputs)
+            raise in_body(UnsupportedFeatureError)(
+                f"`{first}` and `{second}` are tensors of the caller: swapping their names leaves the result in one or the other",
+                span=self.definition.span(node),
+                help=f"swap local names, `a, b = {first}, {second}` before the loop, and write `{first}[:] = a` after it",
+            )
+
+    def _unpacked(self, target: ast.expr, value: Abstract, node: ast.Assign) -> list[ast.stmt]:
+        """`a, (b, c) = SIZES`: one assignment per name, as some may be of objects."""
+        if isinstance(target, (ast.Tuple, ast.List)):
+            items = self.members(value, node.value)
+            if len(target.elts) != len(items):
+                message = f"`{ast.unparse(node.value)}` has {len(items)} members, this names {len(target.elts)}"
+                raise in_body(ShapeError)(message, span=self.definition.span(target))
+            return [new for name, item in zip(target.elts, items, strict=True) for new in self._unpacked(name, item, node)]
+        if self._names_an_object([target], value):
+            return []
+        short = self.placeholder(value.value, node.value) if isinstance(value, Static) and holds_handle(value.value) else self._literal(value, node)
+        return [at(ast.Assign([self.target(target, value)], short), node)]
+
+    def _literal(self, value: Abstract, node: ast.Assign) -> ast.expr:
+        short = literal(value.value) if isinstance(value, Static) else None
+        if short is None:
+            raise self.located(refusal(ast.unparse(node.value), "with members that have no literal"), node)
+        return relocated(short, node.value)
+
+    def _note_spelling(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
+        """`hi = lo + 16`: the width of `x[lo:hi]` can be told."""
+        if self.follows_types and is_index_expression(value) and all(isinstance(target, ast.Name) for target in targets):
+            names = {node.id for item in (*targets, value) for node in ast.walk(item) if isinstance(node, ast.Name)}
+            if all(self.bindings_of(name) <= 1 for name in names):
+                self.spelled.update({target.id: value for target in targets if isinstance(target, ast.Name)})
+
+    def _names_an_object(self, targets: Sequence[ast.expr], value: Abstract) -> bool:
+        """`c = CONFIGS[i]`: what the name stands for is read where it is used, as it has no literal."""
+        if not isinstance(value, Static) or literal(value.value) is not None:
+            return False
+        if holds_handle(value.value) and all(isinstance(target, ast.Name) for target in targets):
+            self.env.update({target.id: value for target in targets if isinstance(target, ast.Name)})
+            return True
+        if len(targets) != 1:
+            return False
+        target = targets[0]
+        if not isinstance(target, ast.Name) or self.bindings_of(target.id) != 1:
+            return False
+        self.inlined[target.id] = value.value
+        return True
+
+    def _kept(self, node: ast.Assign) -> Abstract:
+        """`v = pl.op(…)` whose result is not known here: what was known of `v` stays, as ops that rebind a name rarely change its type."""
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and isinstance(resolve(node.value.func, self.reads), OpFunction):
+            before = self.env.get(target.id)
+            if isinstance(before, (BufferType, TileType)):
+                return before
+        return UNKNOWN
+
+    def _shape_assignment(self, node: ast.Assign) -> list[ast.stmt] | None:
+        """`K = a.shape[1]` and `M, N = a.shape`: constant extents become literals at their uses, dynamic ones dim reads."""
+        source = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+        if not (isinstance(source, ast.Attribute) and source.attr == "shape" and isinstance(source.value, ast.Name) and source.value.id in self.params):
+            return None
+        value_node, value = self.fold(node.value)
+        if len(node.targets) != 1:
+            return None
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            return self._extent_assignment(target, value_node, value, node)
+        items = members_of(value)
+        if not isinstance(target, (ast.Tuple, ast.List)) or not all(isinstance(item, ast.Name) for item in target.elts):
+            return None
+        if len(items) != len(target.elts):
+            names, owner = len(target.elts), source.value.id
+            help = f"its shape is {owner}.shape[0]" + (f" to {owner}.shape[{len(items) - 1}]" if len(items) > 1 else "")
+            raise in_body(ShapeError)(f"`{owner}` has rank {len(items)}, this names {names} extents", span=self.definition.span(target), help=help)
+        nodes = value_node.elts if isinstance(value_node, ast.Tuple) else [_member(value_node, axis) for axis in range(len(items))]
+        out: list[ast.stmt] = []
+        for name, item_node, item in zip(target.elts, nodes, items, strict=True):
+            assert isinstance(name, ast.Name)
+            out += self._extent_assignment(name, item_node, item, node) or []
+        return out
+
+    def _extent_assignment(self, target: ast.Name, value_node: ast.expr, value: Abstract, node: ast.Assign) -> list[ast.stmt]:
+        if isinstance(value, Static) and not value.local and self.bindings_of(target.id) == 1 and not isinstance(value.value, tuple):
+            self.inlined[target.id] = value.value
+            return []
+        return [at(ast.Assign([self.target(target, value)], value_node), node)]
+
+    def bindings_of(self, name: str) -> int:
+        """How often the function binds a name."""
+        return self.definition.stores.get(name, 0)
+
+    def target(self, target: ast.expr, value: Abstract) -> ast.expr:
+        """An assignment target, which from now on holds `value`."""
+        if isinstance(target, ast.Name):
+            self.env[target.id] = as_local(value)
+            return at(ast.Name(target.id, ast.Store()), target)
+        if isinstance(target, (ast.Tuple, ast.List)):
+            items = members_of(value)
+            if len(target.elts) == 2 < len(items):  # `(a, b), tid = pl.submit(…)`: the results as one
+                items = (Items(items[:-1]), items[-1])
+            matched = items if len(items) == len(target.elts) else (UNKNOWN,) * len(target.elts)
+            new = [self.target(item, part) for item, part in zip(target.elts, matched, strict=True)]
+            return at(type(target)(new, ast.Store()), target)
+        if isinstance(target, ast.Subscript):
+            base = self.rewrite(target.value)
+            index, _ = self.indices(target.slice)
+            self.note_window_write(target, value)
+            return at(ast.Subscript(base, index, ast.Store()), target)
+        return copy.deepcopy(target)
+
+    def annotated(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.AnnAssign)
+        annotation = self.annotation(node.annotation)
+        value_node, value = self.fold(node.value) if node.value is not None else (None, UNKNOWN)
+        if node.value is not None:
+            self._name_made(node.value, value)
+        target = self.target(node.target, value)
+        assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
+        return [at(ast.AnnAssign(target, annotation, value_node, node.simple), node)]
+
+    def augmented(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.AugAssign)
+        value_node, value = self.fold(node.value)
+        if isinstance(node.target, ast.Name):
+            before = self.env.get(node.target.id, UNKNOWN)
+            held = self.inlined.get(node.target.id, before.value if isinstance(before, Static) else None)
+            if isinstance(held, list | dict):
+                return self._extended(node, cast("list[object] | dict[object, object]", held))
+            if isinstance(before, Static) and holds_handle(before.value):
+                name = node.target.id
+                raise in_body(UnsupportedFeatureError)(
+                    f"`{name}` stands for an object of Python, which a kernel cannot change", span=self.definition.span(node), help=f"write {name} = {name} …"
+                )
+            shaped = isinstance(before, (BufferType, TileType)) or isinstance(value, (BufferType, TileType))
+            self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh) if shaped else RuntimeValue()
+            target: ast.expr = copy.deepcopy(node.target)
+        else:
+            target = self.target(node.target, UNKNOWN)
+        assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
+        return [at(ast.AugAssign(target, node.op, value_node), node)]
+
+    def note_window_write(self, target: ast.Subscript, value: Abstract) -> None:
+        """Overridden where output shapes are looked for."""
+
+
+    def _extended(self, node: ast.AugAssign, held: list[object] | dict[object, object]) -> list[ast.stmt]:
+        """`values += more` of a list or dict changes it, under all its names."""
+        method = {"list Add": "extend", "dict BitOr": "update"}.get(f"{type(held).__name__} {type(node.op).__name__}")
+        name = ast.unparse(node.target)
+        if method is None:
+            sign = ast.unparse(node)[len(name) :].split("=")[0].strip()
+            what = f"`{ast.unparse(node)}` changes a {type(held).__name__} in place"
+            raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(node), help=f"write {name} = {name} {sign} …")
+        target = at(ast.Attribute(ast.Name(name, ast.Load()), method, ast.Load()), node.target)
+        call = at(ast.Call(target, [node.value], []), node)
+        return [at(ast.Expr(self.rewrite(ast.fix_missing_locations(call))), node)]
+
+
+def _member(node: ast.expr, axis: int) -> ast.expr:
+    return relocated(ast.Subscript(copy.deepcopy(node), ast.Constant(axis), ast.Load()), node)
