@@ -15,6 +15,7 @@ from torch.autograd.graph import increment_version
 from tilejit.dtypes import DType, dtype_of_torch_name
 from tilejit.errors import ArgumentError
 from tilejit.runtime.arrays import ArrayView, unsupported_dtype
+from tilejit.runtime.call.dispatch_abi import TORCH_INLINE
 from tilejit.runtime.call.memory import word_at
 
 
@@ -160,6 +161,32 @@ def current_stream(index: int) -> int:
     return torch._C._cuda_getCurrentRawStream(index)  # type: ignore[attr-defined]
 
 
+class _Numbered(ctypes.Structure):
+    """c10::Stream: a device and the number of a stream there."""
+
+    _fields_ = (("device", ctypes.c_int64), ("number", ctypes.c_int64))
+
+
+@cache
+def stream_number_function() -> int:
+    """Address of the C++ function that tells the stream that torch uses on a GPU now, as a device and a number, or 0 where it does not answer as it should."""
+    found = _c_function("libc10_cuda.so", "_ZN3c104cuda20getCurrentCUDAStreamEa")  # c10::cuda::getCurrentCUDAStream(signed char)
+    if not found or not torch.cuda.is_initialized():
+        return 0
+    ask, index = ctypes.CFUNCTYPE(_Numbered, ctypes.c_int8)(found), torch.cuda.current_device()
+
+    def right() -> bool:
+        return ask(index).number == torch.cuda.current_stream(index).stream_id
+
+    with torch.cuda.stream(torch.cuda.ExternalStream(_ANY_STREAM, torch.device("cuda", index))):
+        other = right() and ask(index).number != 0
+    return found if other and right() else 0
+
+
+_ANY_STREAM = 1 << 20
+"""A handle that only numbers a stream: nothing is done there."""
+
+
 def device_bytes(index: int, stream: int) -> Callable[[int], tuple[object, int]]:
     """A function that takes memory on a GPU from torch's allocator, for use on `stream`: owner and address of so many bytes."""
     device = torch.device("cuda", index)
@@ -191,6 +218,24 @@ def scalar_of(value: object) -> int | float | bool | None:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorFields:
+    """Byte offsets in torch's C++ tensor, and in its storage."""
+
+    storage: int
+    """Of the address of its storage."""
+    data: int
+    """Of the address of the memory, in the storage."""
+    lazy: int
+    """Of a byte there that is not 0 where that memory must be asked for, because it is copied when it is written."""
+    offset: int
+    """Of the number of elements in the storage before its first."""
+    sizes: int
+    """Of its rank, then the extents and the strides."""
+    dtype: int
+    """Of 16 bits that number the data type; a byte for the type of the device and one for its number follow."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlainTensor:
     """How to tell in C that a tensor is plain and dense on the CPU: nothing pending (negation, conjugation), nothing wrapped (vmap, functionalize)."""
 
@@ -208,6 +253,8 @@ class PlainTensor:
     """Byte offset of the address of its version counter, which it shares with its views."""
     version_at: int
     """Byte offset of the 32-bit number there."""
+    fields: TensorFields | None
+    """Where the rest is; None where looking is not conclusive."""
 
 
 _IMPL_WORDS = 26
@@ -239,7 +286,7 @@ def _found_plain() -> PlainTensor | None:
             grad_at, versions, graded = _autograd_at(at), _versions_at(), keys & ~word_at(bare._cdata + at)
             if grad_at is None or versions is None or word_at(bare._cdata + at) | graded != keys:
                 return None
-            return PlainTensor(found[0], at, keys, graded, grad_at, *versions)
+            return PlainTensor(found[0], at, keys, graded, grad_at, *versions, _fields())
     return None
 
 
@@ -251,6 +298,63 @@ def plain_tensor_like(sample: object) -> PlainTensor | None:
     if _wrapping(sample) is not None or sample.layout is not torch.strided:
         return None
     return replace(found, keys=word_at(sample._cdata + found.keys_at) | found.graded)
+
+
+def _fields() -> TensorFields | None:
+    """Of tensors whose shapes, offsets and data types differ in a known way: each must be in one place only."""
+    words = range(0, 8 * _IMPL_WORDS, 8)
+    whole = torch.empty(2, 3, 5, 7, 11)
+    samples = [whole, whole.permute(4, 2, 0, 1, 3)[3:, 1], whole[1, 2], torch.empty(13, dtype=torch.int64)[5:], torch.from_numpy(np.zeros((6, 4)))[2:]]
+
+    def only(places: Sequence[int], holds: Callable[[torch.Tensor, int], bool]) -> int | None:
+        found = [at for at in places if all(holds(sample, at) for sample in samples)]
+        return found[0] if len(found) == 1 else None
+
+    def shaped(sample: torch.Tensor, at: int) -> bool:
+        given = [word_at(sample._cdata + at + 8 * place) for place in range(1 + 2 * TORCH_INLINE)]
+        return (given[0], *given[1 : 1 + sample.ndim], *given[1 + TORCH_INLINE :][: sample.ndim]) == (sample.ndim, *sample.shape, *sample.stride())
+
+    storage = only(words, lambda sample, at: word_at(sample._cdata + at) == sample.untyped_storage()._cdata)
+    data = only(range(0, 64, 8), lambda sample, at: word_at(sample.untyped_storage()._cdata + at) == sample.untyped_storage().data_ptr())
+    offset = only(words, lambda sample, at: word_at(sample._cdata + at) == sample.storage_offset())
+    sizes = only(words[: -2 * TORCH_INLINE], shaped)
+    samples = [torch.empty(2, dtype=kind, device=device) for kind in _NUMBERED for device in ("cpu", "meta")]
+    dtype = only(range(0, 8 * _IMPL_WORDS, 4), lambda sample, at: _kind_at(sample, at) == (_NUMBERED[sample.dtype], 0 if sample.is_cpu else _META, 255))
+    lazy = _lazy_at()
+    if storage is None or data is None or offset is None or sizes is None or dtype is None or lazy is None:
+        return None
+    return TensorFields(storage, data, lazy, offset, sizes, dtype)
+
+
+_NUMBERED = {torch.uint8: 0, torch.int64: 4, torch.float16: 5, torch.float32: 6, torch.bool: 11, torch.bfloat16: 15}
+_META = 14
+"""How torch numbers data types, and the device that has no memory."""
+
+
+def _kind_at(tensor: torch.Tensor, at: int) -> tuple[int, int, int]:
+    """Data type, device type and device number, if they are there."""
+    bits = ctypes.c_uint32.from_address(tensor._cdata + at).value
+    return bits & 0xFFFF, bits >> 16 & 0xFF, bits >> 24
+
+
+def _lazy_at() -> int | None:
+    """The byte of a storage that becomes 1 when a copy of it is made that is none yet."""
+    sample = torch.empty(4)
+    storage = sample.untyped_storage()._cdata
+    before = [word_at(storage + at) for at in range(0, 72, 8)]
+    kept = torch._lazy_clone(sample)  # type: ignore[reportPrivateImportUsage]
+    changed = [word_at(storage + 8 * place) ^ word for place, word in enumerate(before)]
+    alike = [word_at(kept.untyped_storage()._cdata + 8 * place) for place in range(len(before))]
+    single = [(8 * place, bits.bit_length() - 1) for place, bits in enumerate(changed) if bits.bit_count() == 1 and bits > 0]
+    found = [at + bit // 8 for at, bit in single if bit % 8 == 0 and not before[at // 8] >> bit & 0xFF and alike[at // 8] >> bit & 0xFF == 1]
+    return found[0] if len(found) == 1 else None
+
+
+def dtype_number(sample: object, fields: TensorFields) -> int | None:
+    """How torch numbers a tensor's data type; None where the device that stands after it is not the tensor's."""
+    assert isinstance(sample, torch.Tensor)
+    number, kind, index = _kind_at(sample, fields.dtype)
+    return number if (kind == 0) == sample.is_cpu and index in (sample.device.index, 255) else None
 
 
 def _autograd_at(end: int) -> int | None:

@@ -73,7 +73,18 @@ class State(enum.IntEnum):
     """… and the same for calls with so many arguments; -1: there is no such number."""
     TORCH_GRADED = 33
     """Those of the keys that tensors made in inference mode lack."""
-    SIZE = 34
+    TORCH_STORAGE_AT = 34
+    """Byte offset in the C++ tensor of the address of its storage; 0: not known, the exchange tells what a tensor is. In the storage: the address of its
+    memory, and a byte that is 1 if that must be asked for (memory that is copied when it is written)."""
+    TORCH_DATA_AT = 35
+    TORCH_LAZY_AT = 36
+    TORCH_OFFSET_AT = 37
+    """Byte offsets in the C++ tensor: its first element in the storage; rank, extents and strides; data type, device type and device number."""
+    TORCH_SIZES_AT = 38
+    TORCH_DTYPE_AT = 39
+    TORCH_DEVICE_TYPE = 40
+    """DLPack's number for what has TORCH_DEVICE_KEYS."""
+    SIZE = 41
 
 
 class Row(enum.IntEnum):
@@ -103,7 +114,7 @@ class Guard(enum.IntEnum):
 
     KIND = 0
     DTYPE = 1
-    """NumPy: address of the dtype object; torch: the DLPack dtype bits; integers: the bits that a run-time scalar has."""
+    """NumPy: address of the dtype object; torch: its own number, or DLPack's bits where the exchange tells; integers: the bits that a run-time scalar has."""
     RANK = 2
     FLAGS = 3
     """NumPy flags that must be set."""
@@ -172,18 +183,23 @@ class Argument(enum.IntEnum):
     DTYPE = 1
     RANK = 2
     DATA = 3
+    """Address that its first element is OFFSET elements after."""
     EXTENTS = 4
     STRIDES = 5
     FLAGS = 6
     OBJECT = 7
     DEVICE = 8
-    END = 9
-    """First address past its elements, once it fits a guard."""
-    SIZE = 10
+    OFFSET = 9
+    START = 10
+    """Address of its first element, and first address past its elements, once it fits a guard."""
+    END = 11
+    SIZE = 12
 
 
 NUMPY_DENSE, NUMPY_ALIGNED, NUMPY_WRITEABLE = 0x1, 0x100, 0x400
 """Flags of an array."""
+TORCH_INLINE = 5
+"""Axes whose extents and strides lie in torch's C++ tensor itself."""
 HERE = 1
 """The device of arrays in the memory of this process."""
 SLOW = -2

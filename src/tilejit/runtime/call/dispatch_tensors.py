@@ -35,10 +35,21 @@ class TensorKinds:
             plain = plain_tensor_like(sample)
             if plain is None:
                 return None, 0
-            self._state[State.TORCH_DEVICE_KEYS] = plain.keys
+            self._state[State.TORCH_DEVICE_KEYS], self._state[State.TORCH_DEVICE_TYPE] = plain.keys, view[1] & 0xFFFFFFFF
         dtype = (view[2] >> 32) & 0xFFFFFFFF
-        # Packed elements are unpacked by Python.
-        return (Kind.TORCH, dtype) if dtype >> 16 == 1 else (None, 0)
+        if dtype >> 16 != 1:
+            return None, 0  # packed elements are unpacked by Python
+        return self._numbered(sample, dtype)
+
+    def _numbered(self, sample: object, dtype: int) -> tuple[Kind | None, int]:
+        """By the number of the data type that the dispatcher will see."""
+        from tilejit.runtime.torch import dtype_number, plain_tensor
+
+        plain = plain_tensor()
+        if plain is None or plain.fields is None:
+            return Kind.TORCH, dtype
+        number = dtype_number(sample, plain.fields)
+        return (None, 0) if number is None else (Kind.TORCH, number)
 
     def _know_torch(self, tensor_type: type) -> bool:
         from tilejit.runtime.torch import grad_mode_function, plain_tensor
@@ -53,6 +64,10 @@ class TensorKinds:
         state[State.TORCH_GRAD_AT], state[State.TORCH_VERSIONS_AT], state[State.TORCH_VERSION_AT] = plain.grad_at, plain.versions_at, plain.version_at
         state[State.GRAD_MODE], state[State.TORCH_GRADED] = grad_mode_function(), plain.graded
         state[State.TORCH_DEVICE_KEYS] = state[State.TORCH_DEVICE_KEYS] or plain.keys
+        if plain.fields is not None:
+            fields = plain.fields
+            state[State.TORCH_DATA_AT], state[State.TORCH_LAZY_AT], state[State.TORCH_OFFSET_AT] = fields.data, fields.lazy, fields.offset
+            state[State.TORCH_SIZES_AT], state[State.TORCH_DTYPE_AT], state[State.TORCH_STORAGE_AT] = fields.sizes, fields.dtype, fields.storage
         state[State.TORCH_TYPE] = id(tensor_type)  # last: tensors are looked at from here on
         return True
 

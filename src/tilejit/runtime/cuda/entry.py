@@ -238,8 +238,10 @@ class CudaEntry(Placed):
         view, known = view_of(first), torch_calls()
         if view is None or view.framework != "torch" or known is None:
             return None
+        from tilejit.runtime.torch import stream_number_function
+
         loaded = self.program.on(device_index(view.device))
-        table = self.table(loaded, Calls(*known, symbol(HEAR)))
+        table = self.table(loaded, Calls(*known, symbol(HEAR), stream_number_function()))
         if table is None:
             return None
 

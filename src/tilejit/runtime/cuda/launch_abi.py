@@ -37,7 +37,10 @@ class Table(enum.IntEnum):
     ALLOCATE = 7
     """DLPack's allocator of the caller's framework, and a function that hears what it says of a failure."""
     HEAR = 8
-    SIZE = 9
+    NUMBER = 9
+    """C function (device number) that tells of the caller's current stream its device and its number, in two words: number 0 is the stream whose handle is 0,
+    for others STREAM is asked; 0: there is none."""
+    SIZE = 10
 
 
 class Record(enum.IntEnum):

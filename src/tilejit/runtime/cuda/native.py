@@ -45,6 +45,8 @@ class Calls:
     allocate: int
     """(DLTensor, address of the result, what `hear` is given, hear): memory of the caller's framework, as DLPack has it."""
     hear: int
+    number: int = 0
+    """(device number): device and number of the caller's current stream, in a fraction of the time; 0: it is not known."""
 
 
 class LaunchTable:
@@ -58,7 +60,7 @@ class LaunchTable:
         addresses = (ctypes.c_int64 * max(1, len(self._records)))(*(ctypes.addressof(record[0]) for record in self._records))
         table = (ctypes.c_int64 * int(Table.SIZE))()
         table[Table.WORD], table[Table.LAUNCH] = words.address, device.driver.address("cuLaunchKernelEx")
-        table[Table.STREAM], table[Table.DEVICE] = calls.stream, device.index
+        table[Table.STREAM], table[Table.NUMBER], table[Table.DEVICE] = calls.stream, calls.number, device.index
         table[Table.COUNT], table[Table.RECORDS] = len(self._records), ctypes.addressof(addresses)
         tape = (ctypes.c_int64 * (len(size) + 1))(*size, Op.END)
         if size != [Op.CONSTANT, 0]:

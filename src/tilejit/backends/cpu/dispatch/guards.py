@@ -89,8 +89,10 @@ class Guards(Arguments):
         mask = self.get(guard, Guard.FLAGS)
         flags = e.inst("i64", f"and i64 {mask.text}, {self.get(note, Argument.FLAGS).text}")
         self.require(self.same(flags, mask), "next_entry")
-        slot = self.get(guard, Guard.SLOT)
-        self.put(self.block, slot, self.get(note, Argument.DATA))
+        slot, size = self.get(guard, Guard.SLOT), self.get(guard, Guard.ITEM_SIZE)
+        start = e.i64(e.add(self.get(note, Argument.DATA), e.mul(self.get(note, Argument.OFFSET), size)))
+        self.put(note, Argument.START, start)
+        self.put(self.block, slot, start)
         e.cbr(flat, "row", "shaped")
         e.place("row")
         count = self.guard_axes(guard, note, given, None)
@@ -106,7 +108,7 @@ class Guards(Arguments):
         e.br("tensor_fits")
         e.place("tensor_fits")
         whole = e.phi("i64", [(count, in_row), (cells, in_shape)])
-        self.put(note, Argument.END, e.i64(e.add(self.get(note, Argument.DATA), e.mul(whole, self.get(guard, Guard.ITEM_SIZE)))))
+        self.put(note, Argument.END, e.i64(e.add(start, e.mul(whole, size))))
 
     def guard_axes(self, guard: Value, note: Value, rank: Value, slot: Value | None) -> Value:
         """A dense tensor of so many axes, in the block at `slot` if there is one, each extent as the guard wants it; how many elements it has."""
@@ -180,7 +182,7 @@ class Guards(Arguments):
     def range_of(self, position: Value) -> tuple[Value, Value]:
         """First address of a tensor and first past it."""
         note = self.e.offset(self.notes, self.e.mul(position, int(Argument.SIZE)), "i64")
-        return self.get(note, Argument.DATA), self.get(note, Argument.END)
+        return self.get(note, Argument.START), self.get(note, Argument.END)
 
     def check_grad(self, guard: Value, position: Value) -> None:
         e = self.e

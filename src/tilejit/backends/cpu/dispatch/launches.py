@@ -69,10 +69,7 @@ class _Launches:
         e = self.e
         table = self.get(self.context, abi.TABLE, "ptr")
         self.require(e.icmp("eq", self.get(self.get(table, Table.WORD, "ptr"), 0), CLEAR), "slow")
-        number = e.inst("i32", f"trunc {self.get(table, Table.DEVICE)} to i32")
-        status = e.inst("i32", f"call i32 {self.get(table, Table.STREAM, 'ptr').text}(i32 {CUDA_DEVICE}, {number}, {self.out})")
-        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
-        self.put(self.config, 4, self.get(self.out, 0))
+        self.stream(table)
         self.allocate(table)
         self.put(self.begun, 0, 0)
         records = self.get(table, Table.RECORDS, "ptr")
@@ -89,6 +86,25 @@ class _Launches:
         e.place("slow")
         e.void(f"ret i64 {SLOW}")
         e.finish()
+
+    def stream(self, table: Value) -> None:
+        """The caller's current one, into the configuration: mostly the default one, which is quickly told."""
+        e = self.e
+        device, number = self.get(table, Table.DEVICE), self.get(table, Table.NUMBER, "ptr")
+        self.put(self.out, 0, 0)
+        e.cbr(e.inst("i1", f"icmp eq ptr {number.text}, null"), "ask", "numbered")
+        e.place("numbered")
+        told = e.inst("{ i64, i64 }", f"call {{ i64, i64 }} {number.text}(i8 signext {e.inst('i8', f'trunc {device} to i8').text})")
+        e.cbr(e.icmp("eq", e.inst("i64", f"extractvalue {told}, 1"), 0), "streamed", "ask")
+        e.place("ask")
+        status = e.inst("i32", f"call i32 {self.get(table, Table.STREAM, 'ptr').text}(i32 {CUDA_DEVICE}, i32 {self.narrow(device)}, {self.out})")
+        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
+        e.br("streamed")
+        e.place("streamed")
+        self.put(self.config, 4, self.get(self.out, 0))
+
+    def narrow(self, number: Value) -> str:
+        return self.e.inst("i32", f"trunc {number} to i32").text
 
     # memory -----------------------------------------------------------------------------------------------------------------
 
