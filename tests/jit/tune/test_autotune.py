@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 import sys
@@ -77,8 +78,8 @@ def tuned(kernel: JITFunction = scaled, configs: object = None, **options: Any) 
 class Table:
     """Trials out of a table; candidates that are not in it are wrong."""
 
-    def __init__(self, seconds: dict[Point, float]) -> None:
-        self.seconds, self.timings = seconds, dict[Point, Timing]()
+    def __init__(self, seconds: dict[Point, float], noise: Callable[[], float] = lambda: 1.0) -> None:
+        self.seconds, self.noise, self.timings = seconds, noise, dict[Point, Timing]()
         self.tried: list[Point] = []
 
     def ensure(self, point: Point, samples: int) -> None:
@@ -86,7 +87,7 @@ class Table:
         if point not in self.seconds:
             timing.rejected = "wrong"
         while not timing.rejected and len(timing.seconds) < samples:
-            timing.seconds.append(self.seconds[point])
+            timing.seconds.append(self.seconds[point] * self.noise())
             self.tried.append(point)
 
 
@@ -126,6 +127,16 @@ def test_the_same_seed_leads_the_same_way_and_another_one_another_way() -> None:
         assert ways[seed] in ([], table.tried)
         ways[seed] = table.tried
     assert len({tuple(way) for way in ways.values()}) > 1
+
+
+@pytest.mark.parametrize("effort", ["quick", "full"])
+def test_a_search_that_knows_all_times_of_another_goes_the_same_way(effort: str) -> None:
+    space = grid(4, 4, 4)
+    for seed in range(20):
+        noise = random.Random(seed)
+        table = Table(bowl(space, (3, 1, 2)), lambda: noise.uniform(1.0, 1.2))
+        best, tried = Search(space, table, lambda: False, seed).run(effort), len(table.tried)
+        assert Search(space, table, lambda: False, seed).run(effort) == best and len(table.tried) == tried
 
 
 def test_wrong_candidates_are_passed_over_even_if_all_that_the_search_starts_from_are() -> None:

@@ -33,7 +33,11 @@ class Timing:
 
     @property
     def median(self) -> float:
-        return statistics.median(self.seconds) if self.seconds and not self.rejected else float("inf")
+        return self.early(len(self.seconds))
+
+    def early(self, samples: int) -> float:
+        """The median of the first times: a search that goes on from a record decides by what the one before it knew, and so times nothing again."""
+        return statistics.median(self.seconds[:samples]) if self.seconds and not self.rejected else float("inf")
 
 
 Timings = dict[Point, Timing]
@@ -99,14 +103,14 @@ class Search:
                     break
                 self.trials.ensure(point, samples)
             running = [point for point in running if point in self.trials.timings and not self.trials.timings[point].rejected]
-            least = min((self.trials.timings[point].median for point in running), default=0.0)
-            running = [point for point in running if self.trials.timings[point].median <= slow * least]
-        return min(running, key=self._rank, default=None)
+            least = min((self.trials.timings[point].early(samples) for point in running), default=0.0)
+            running = [point for point in running if self.trials.timings[point].early(samples) <= slow * least]
+        return min(running, key=self._early_rank, default=None)
 
     def _final(self) -> Point | None:
         """The best of all, the closest ones timed more often and in turns."""
-        right = sorted((point for point, timing in self.trials.timings.items() if timing.median < float("inf")), key=self._rank)[:_FINALISTS]
-        close = [point for point in right if self.trials.timings[point].median <= _SLOW[-1] * self.trials.timings[right[0]].median]
+        right = sorted((point for point, timing in self.trials.timings.items() if timing.median < float("inf")), key=self._early_rank)[:_FINALISTS]
+        close = [point for point in right if self._early_rank(point)[0] <= _SLOW[-1] * self._early_rank(right[0])[0]]
         for samples in range(_SAMPLES[-1] + 1, _FINAL + 1) if len(close) > 1 else ():
             for point in close:
                 if not self.over():
@@ -115,3 +119,6 @@ class Search:
 
     def _rank(self, point: Point) -> tuple[float, Point]:
         return self.trials.timings[point].median, point
+
+    def _early_rank(self, point: Point) -> tuple[float, Point]:
+        return self.trials.timings[point].early(_SAMPLES[-1]), point
