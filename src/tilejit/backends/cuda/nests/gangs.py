@@ -236,9 +236,8 @@ class Gang:
         self, row: str, turn: str, shift: int, active: int, loaded: dict[SSAValue, Tile], carried: list[dict[_Key, Tile]]
     ) -> tuple[dict[SSAValue, Tile], list[dict[_Key, Tile]]]:
         """One step of the stages up to `active`, each for its row: what was loaded for the next step, and what each stage leaves for the one after it."""
-        ahead = self._at(row, shift + self.last + 1)
-        following = self._read(self.ahead, ahead, self._there(ahead))
         made: list[dict[_Key, Tile]] = [{} for _ in range(self.last)]
+        following: dict[SSAValue, Tile] = {}
         for stage in range(active + 1):
             here = self._at(row, shift + self.last - stage)
             number = f"({turn} + {self.last - stage})" if stage != self.last else turn
@@ -246,6 +245,9 @@ class Gang:
             self._stage(stage, here, number, tiles, carried[stage - 1] if stage else {})
             if stage < self.last:
                 made[stage] = {key: self._now(key, tiles) for key in self.crossing[stage]}
+            if stage == 0:  # not before: the registers of the row that was loaded last time are free now, and the others are waited for only after this
+                ahead = self._at(row, shift + self.last + 1)
+                following = self._read(self.ahead, ahead, self._there(ahead))
         return following, made
 
     def _now(self, key: _Key, tiles: dict[SSAValue, Tile]) -> Tile:
