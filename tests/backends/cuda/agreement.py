@@ -93,6 +93,37 @@ def loops_over_any_extent(x: pl.Tensor[[N, 23], pl.FP32], how: pl.Tensor, a: pl.
 
 
 @pl.jit
+def tensors_made_in_blocks(x: pl.Tensor[[N, 23], pl.FP32], a: pl.Out[pl.Tensor[[N, 23], pl.FP32]]):
+    for block in pl.spmd(2):
+        scores = pl.exp(x)
+        shares = pl.mul(pl.row_expand_div(scores, pl.row_sum(scores)), pl.cast(block + 1, pl.FP32))
+        pl.store(pl.load(shares, [block * 2, 0], [2, 23]), [block * 2, 0], a)
+
+
+@pl.jit
+def arrays_beside_decisions(x: pl.Tensor[[N, 23], pl.FP32], how: pl.Tensor, a: pl.Out[pl.Tensor[[N, 23], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        steps = pl.array.create(3, pl.INT16)
+        for i in pl.range(3):
+            steps[i] = pl.cast(i * 2 - 1, pl.INT16)
+        v = x
+        if pl.read(how, [0]) > 0:
+            v = pl.add(v, pl.cast(steps[2], pl.FP32))
+        a[:] = v
+
+
+@pl.jit
+def pages_beside_decisions(x: pl.Tensor[[N, 23], pl.FP32], pool: pl.Tensor, table: pl.Tensor, which: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        v = x
+        if pl.read(table, [0]) > 1:
+            v = pl.mul(v, 2.0)
+        pages = pl.paged_gather(pool, table, which, 4, 32, 8)
+        pl.assemble(a, pl.concat(v, v), [0, 0])
+        b[:] = pages
+
+
+@pl.jit
 def arrays_of_the_host(x: pl.Tensor, how: pl.Tensor, a: pl.Out[pl.Tensor]):
     places = pl.array.create(5, pl.INDEX)
     for i in pl.range(5):
@@ -185,6 +216,10 @@ def cases() -> list[tuple[Any, list[Array]]]:
     x = rng.standard_normal((4, 23)).astype(np.float32)
     found.append((early_ends, [x, np.zeros_like(x), np.zeros(4, np.int32)]))
     found.append((loops_over_any_extent, [x, np.array([1, 2, 0], np.int32), np.zeros_like(x)]))
+    found.append((tensors_made_in_blocks, [x, np.zeros_like(x)]))
+    found += [(arrays_beside_decisions, [x, np.array([number], np.int32), np.zeros_like(x)]) for number in (0, 1)]
+    pool, table, which = rng.standard_normal((24, 32)).astype(np.float32), np.array([2, 0, 1, 3, 4], np.int32), np.array([[1, 0, 4]], np.int32)
+    found.append((pages_beside_decisions, [x, pool, table, which, np.zeros((4, 46), np.float32), np.zeros((8, 32), np.float32)]))
     found.append((arrays_of_the_host, [x, np.array([1, 2], np.int32), np.zeros_like(x)]))
     found.append((arrays_of_the_host, [x, np.array([0, 4], np.int32), np.zeros_like(x)]))
     found += [(narrow_sums, [rng.integers(-99, 99, (4, 23)).astype(dtype), np.ones((1, 25), dtype)]) for dtype in (np.int8, np.int16)]

@@ -158,10 +158,12 @@ class Frame:
         text, lines = kernel.out.finish()
         followed = chosen or self.state.book.block(kernel.out.name, warps or schedule.warps_of(text), 3)
         walkers = schedule.walkers_of(kernel.out.blocks, kernel.out.copied * followed.stages)
-        if walkers and not kernel.out.scratch:
+        if walkers and not kernel.out.scratch and not kernel.out.rooms:
             kernel.out.walks, programs = True, host.number(walkers)
             text, lines = kernel.out.finish()
         options = {"enable_fp_fusion": self.state.options.fast_math and adds_up(text), "enable_reflect_ftz": False, **options}
+        for name, size in kernel.out.rooms.items():
+            self.steps.append(plan.Allocate(name, host.mul(Number(size, INDEX, None), programs).expr, keep=True))
         parameters = tuple(parameter for parameter, _ in kernel.out.parameters)
         made = plan.Kernel(
             kernel.out.name, text, parameters, followed.warps, followed.stages, options, kernel.out.scratch,

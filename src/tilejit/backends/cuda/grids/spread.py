@@ -22,7 +22,7 @@ from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.passes.rewriting import free_values, is_scalar_op, root
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import ScalarType, ShapedType
+from tilejit.types.values import ArrayType, ScalarType, ShapedType
 
 _HOST = (d.ConstOp, d.DimOp, d.CheckOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.CommOp, d.PeerOp)
 
@@ -174,7 +174,7 @@ def _segments(frame: Frame, block: Block, known: set[SSAValue]) -> list[Segment]
             continue
         known.update(op.results)
         out.append((kind, [op]))
-    merged = _hoisted(out)
+    merged = _hoisted(out if frame.within is None else _delayed(out))
     for members in [members for kind, members in (out if frame.within is None else merged) if kind == "program"]:
         if frame.keeps:
             break
@@ -230,6 +230,28 @@ def _hoisted(segments: Sequence[Segment]) -> list[Segment]:
     return out
 
 
+def _delayed(segments: Sequence[Segment]) -> list[Segment]:
+    """Operators whose results only a later program uses are done there, where nothing that they read is written in between."""
+    out = [(kind, list(members)) for kind, members in segments]
+    for place in reversed(range(len(out))):
+        kind, members = out[place]
+        users = {use.operation for op in members for result in op.results for use in result.uses if use.operation not in members}
+        later = next((at for at in range(place + 1, len(out)) if out[at][0] == "program" and any(inner in users for op in out[at][1] for inner in op.walk())), None)
+        if kind != "program" or later is None or not all(isinstance(op, d.ApplyOp) for op in members):
+            continue
+        read = {root(value) for op in members for value in op.operands}
+        if all(_leaves(op, read) for _, between in out[place + 1 : later] for op in between):
+            out[later] = ("program", [*members, *out[later][1]])
+            del out[place]
+    return out
+
+
+def _leaves(op: Operation, read: set[SSAValue]) -> bool:
+    """Whether an op surely writes nothing of that."""
+    plain = (*_HOST, d.ApplyOp, d.GroupOp, d.LoadOp, d.ReadOp, d.YieldOp)
+    return all(isinstance(inner, plain) or (isinstance(inner, d.StoreOp) and root(inner.buffer) not in read) for inner in op.walk())
+
+
 def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
     from tilejit.backends.cuda.rules import LINES
 
@@ -250,9 +272,17 @@ def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
         inner = _segments(frame, op.body.block, known | set(op.body.block.args))
         if inner is not None and any(kind in ("nest", "grid", "loop") for kind, _ in inner):
             return "loop"
+    if frame.within is not None and _on_arrays(op):
+        return "host"
     if frame.within is not None and (isinstance(op, d.ReadOp) or (isinstance(op, d.ForOp | d.WhileOp | d.IfOp) and _decides(frame, op, known))):
         return "host" if isinstance(op, d.ReadOp) else "control"
     return "program"
+
+
+def _on_arrays(op: Operation) -> bool:
+    """Whether an op works on small arrays, which the host has too."""
+    types = [d.type_of(value) for value in [*op.operands, *op.results]] if isinstance(op, d.ApplyOp) else []
+    return any(isinstance(type, ArrayType) for type in types) and all(isinstance(type, ScalarType | ArrayType) for type in types)
 
 
 def _decides(frame: Frame, op: d.ForOp | d.WhileOp | d.IfOp, known: set[SSAValue]) -> bool:

@@ -9,7 +9,6 @@ from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.cuda.nests.members import Member, folds, is_member, members_of, space_of
 from tilejit.backends.cuda.nests.nest import Nest
-from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body
 from tilejit.backends.cuda.schedule import MOST_CELLS, rows_of
 from tilejit.backends.cuda.text import numbers
@@ -94,18 +93,11 @@ def _in_program(body: Body, op: Operation, inner: Sequence[Member], outside: Seq
         raise UnsupportedFeatureError(
             "CUDA does not fold columns of a large tensor inside a block yet", span=getattr(op, "span", None), help="move it out of pl.spmd"
         )
+    from tilejit.backends.cuda.program.buffers import room
+
     shape = device_shape(body, space_of(inner), inside)
-    constant = [extent.const for extent in shape]
-    known = all(isinstance(extent, int) for extent in constant)
-    chosen = rows_of(None, constant[-1] if isinstance(constant[-1], int) else None, 4, len(inner))
-    outputs: dict[SSAValue, Buffer] = {}
-    for value in outside:
-        extents = device_shape(body, value, inside)
-        if not known or any(extent.const is None for extent in extents):
-            raise UnsupportedFeatureError(
-                "CUDA needs constant extents for a tensor made inside a block", span=getattr(op, "span", None), help="make it outside with pl.create_tensor"
-            )
-        outputs[value] = memory.scratch_buffer(body.out, [int(extent.const or 0) for extent in extents], d.shaped_type(value).dtype)
+    chosen = rows_of(None, shape[-1].const if isinstance(shape[-1].const, int) else None, 4, len(inner))
+    outputs = {value: room(body, op, device_shape(body, value, inside), d.shaped_type(value).dtype) for value in outside}
     nest = Nest(body, inner, shape, chosen, outputs)
     for member in inner:
         for operand in member.operands:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
+
+from xdsl.ir import Operation
 
 from tilejit.backends import checks
 from tilejit.backends.cuda.program import memory
@@ -12,34 +13,45 @@ from tilejit.backends.cuda.program.body import Body
 from tilejit.backends.cuda.program.views import regrouped
 from tilejit.backends.cuda.text import numbers
 from tilejit.backends.cuda.text.values import Buffer, Dim, Scalar, Value, index
-from tilejit.dtypes import INDEX
+from tilejit.dtypes import INDEX, DType
 from tilejit.tile_ir import dialect as d
 
 
 def create(body: Body, op: d.CreateOp) -> Sequence[Value]:
     type = d.shaped_type(op.result)
-    extents = [extent for extent in type.shape if isinstance(extent, int)]
-    if len(extents) != len(type.shape):
-        raise body.unsupported(op, "a tensor of run-time extents made inside a block", "make it outside the region with pl.create_tensor")
-    place = memory.scratch_buffer(body.out, extents, type.dtype)
+    dynamic = iter([body.index(extent) for extent in op.extents])
+    place = room(body, op, [index(extent) if isinstance(extent, int) else next(dynamic) for extent in type.shape], type.dtype)
     init = op.static("init")
     if isinstance(init, int | float):
         fill(body, place, Scalar(repr(init), type.dtype, None, init))
     return [place]
 
 
+def room(body: Body, op: Operation, extents: Sequence[Scalar], dtype: DType) -> Buffer:
+    """Memory of this program for a tensor; extents that only the run knows must be known to the host before it launches the kernel."""
+    constant = [extent.const for extent in extents if isinstance(extent.const, int)]
+    if len(constant) == len(extents):
+        return memory.scratch_buffer(body.out, constant, dtype)
+    found = memory.room_buffer(body.out, extents, dtype) if all(extent.bounds and extent.bounds[0] >= 0 for extent in extents) else None
+    if found is None:
+        raise body.unsupported(op, "a tensor of run-time extents made inside a block", "make it outside the region with pl.create_tensor")
+    return found
+
+
 def fill(body: Body, buffer: Buffer, value: Scalar) -> None:
     """Set every cell of a scratch buffer."""
     from tilejit.backends.cuda.text.types import padded
 
-    cells = math.prod(int(extent.const or 0) for extent in buffer.shape)
-    width = min(padded(cells), 1024)
-    flat = replace(buffer, dims=memory.contiguous([index(cells)]))
+    cells = index(1)
+    for extent in buffer.shape:
+        cells = numbers.mul(cells, extent)
+    width = min(padded(cells.const), 1024) if isinstance(cells.const, int) else 1024
+    flat = replace(buffer, dims=memory.contiguous([cells]))
     body.order.barrier(body.out)
     start = body.out.fresh("at")
-    with body.out.block(f"for {start} in range(0, {cells}, {width}):"):
-        offset = Scalar(start, INDEX, (0, cells))
-        rest = numbers.minimum(numbers.sub(index(cells), offset), index(width))
+    with body.out.block(f"for {start} in range(0, {cells.text}, {width}):"):
+        offset = Scalar(start, INDEX, cells.bounds and (0, cells.bounds[1]))
+        rest = numbers.minimum(numbers.sub(cells, offset), index(width))
         text = f"tl.full(({width},), {body.text(value)}, {memory_type(buffer)})"
         where = memory.mask(body.out, (width,), (rest,))
         body.out.line(memory.store_line(body.out, memory.tile_pointers(body.out, flat, [offset], (width,)), text, where, buffer.dtype))

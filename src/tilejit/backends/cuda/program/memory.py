@@ -123,6 +123,17 @@ def scratch_buffer(out: Writer, shape: Sequence[int], dtype: DType) -> Buffer:
     return Buffer(pointer, index(0), contiguous(tuple(index(extent) for extent in shape)), dtype, ("scratch", place), scratch=True)
 
 
+def room_buffer(out: Writer, shape: Sequence[Scalar], dtype: DType) -> Buffer | None:
+    """The same of extents that only the run knows; None where the host does not know them either before it launches the kernel."""
+    found = out.room([extent.const if isinstance(extent.const, int) else extent.text for extent in shape], dtype.get_byte())
+    if found is None:
+        return None
+    name, start = found
+    each = " * ".join([f"{linear_program(out)}.to(tl.int64)", *(extent.text for extent in shape), str(dtype.get_byte())])
+    pointer = out.once("w", f"({start} + {each}).to(tl.pointer_type({memory(dtype)}))")
+    return Buffer(pointer, index(0), contiguous(shape), dtype, ("scratch", name), scratch=True)
+
+
 def linear_program(out: Writer) -> str:
     return out.program()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tilejit.backends.cuda.plan import Expr, Parameter
+from tilejit.backends.cuda.plan import Apply, Expr, Parameter, Var
 from tilejit.backends.cuda.text import library
 from tilejit.errors import Span
 
@@ -32,6 +32,8 @@ class Writer:
     depth: int = 1
     span: Span | None = None
     scratch: int = 0
+    rooms: dict[str, Expr] = field(default_factory=dict[str, Expr])
+    """Further memory of each program, of sizes that the host computes: bytes by name."""
     blocks: int = 0
     """How many blocks there are, where that is known and programs are blocks of the user."""
     last_first: bool = False
@@ -115,6 +117,21 @@ class Writer:
         place = self.scratch
         self.scratch = -(-(place + size) // 128) * 128
         return place
+
+    def room(self, extents: Sequence[int | str], width: int) -> tuple[str, str] | None:
+        """Memory of this program for so many cells of `width` bytes, extents being numbers or parameters; its name, and that of all programs' memory.
+
+        None where an extent is no parameter: then the host does not know it."""
+        given = {parameter.name: argument for parameter, argument in self.parameters if parameter.kind == "scalar"}
+        size: Expr = width
+        for extent in extents:
+            known = extent if isinstance(extent, int) else given.get(extent)
+            if known is None:
+                return None
+            size = Apply("mul", (size, known), "INDEX", ("INDEX", "INDEX"))
+        name = f"{self.name}_room{len(self.rooms)}"
+        self.rooms[name] = size
+        return name, self.parameter("room", "pointer", "*i8", Var(name), divisible=True)
 
     # the whole ------------------------------------------------------------------------------------------------------------
 
