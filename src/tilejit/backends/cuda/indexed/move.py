@@ -107,14 +107,19 @@ def move(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 
 def set_validshape(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    args = apply_args(op)
     source = as_bytes(body, body.tile(op.args[0]))
-    wanted = [body.index(value_of(args[name])) for name in ("valid_rows", "valid_cols")]
-    for name, size, extent in zip(("valid_rows", "valid_cols"), wanted, source.shape, strict=True):
-        if not numbers.within(size, 0, index(extent)):
+    return [replace(source, valid=valid_sizes(body, op, [index(extent) for extent in source.shape]), zeros=False)]
+
+
+def valid_sizes(body: Body, op: d.ApplyOp, extents: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    """The sizes that an op gives to the valid region of something of these extents."""
+    args, names = apply_args(op), ("valid_rows", "valid_cols")
+    wanted = [body.index(value_of(args[name])) for name in names]
+    for name, size, extent in zip(names, wanted, extents, strict=True):
+        if not numbers.within(size, 0, extent):
             failure = Failure("bounds", f"set_validshape: {name} is {{0}}, the extent is {{1}}", op.span, "a valid region is 0 to the extent")
-            body.failures.report(body.out, f"({size.text} >= 0) & ({size.text} <= {extent})", failure, (size, index(extent)))
-    return [replace(source, valid=tuple(numbers.clamp(size, index(0), index(extent)) for size, extent in zip(wanted, source.shape, strict=True)), zeros=False)]
+            body.failures.report(body.out, f"({size.text} >= 0) & ({size.text} <= {extent.text})", failure, (size, extent))
+    return tuple(numbers.clamp(size, index(0), extent) for size, extent in zip(wanted, extents, strict=True))
 
 
 def padding(pad_value: object, dtype: DType) -> Scalar:

@@ -16,7 +16,7 @@ from tilejit.backends.cuda.text.types import padded
 from tilejit.backends.cuda.text.values import Buffer, Dim, Scalar, Tile, Value, index
 from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.passes.rewriting import has_uses
+from tilejit.passes.rewriting import has_uses, root
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, ShapedType, TileType
 
@@ -81,10 +81,29 @@ def apply_in_program(body: Body, op: d.ApplyOp) -> Sequence[Value]:
             from tilejit.backends.cuda.indexed import lines
 
             return lines.in_program(LINES[op.op])(body, op)
+        if op.op == "set_validshape" and _is_stored_next(op):
+            from tilejit.backends.cuda.indexed.move import valid_sizes
+
+            whole = body.in_memory(op.args[0])
+            sizes = valid_sizes(body, op, whole.shape)
+            return [replace(whole, dims=tuple(Dim(size, dim.stride) for size, dim in zip(sizes, whole.dims, strict=True)))]
         if any(is_large(result) for result in op.results) or isinstance(rule, str):
             raise body.unsupported(op, f"`{op.op}` of a large tensor inside a block", "move it out of pl.spmd, or work on tiles")
         return rule(body, op)
     return _in_program(body, op, [op], [op.results[0]])
+
+
+def _is_stored_next(op: d.ApplyOp) -> bool:
+    """Whether all that happens to a result is that it is stored, before anything writes where it comes from."""
+    users = {use.operation for use in op.results[0].uses}
+    following = op.next_op
+    while users and following is not None:
+        if following in users and isinstance(following, d.StoreOp) and root(following.buffer) is not root(op.args[0]):
+            users.remove(following)
+        elif following in users or not isinstance(following, d.ConstOp | d.DimOp | d.WindowOp | d.ViewOp | d.ApplyOp | d.CheckOp):
+            return False
+        following = following.next_op
+    return not users
 
 
 def _in_program(body: Body, op: Operation, inner: Sequence[Member], outside: Sequence[SSAValue]) -> Sequence[Value]:
