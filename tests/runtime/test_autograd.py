@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilejit.language as pl
@@ -18,7 +19,7 @@ from tilejit.jit.function import JITFunction
 from tilejit.runtime.config import RunConfig
 
 torch = pytest.importorskip("torch")
-bridge = importlib.import_module("tilejit.runtime.torch")  # needs torch
+layout = importlib.import_module("tilejit.runtime.torch_layout")  # needs torch
 pytestmark = pytest.mark.torch
 REFERENCE = RunConfig(platform="reference")
 
@@ -105,16 +106,16 @@ def test_a_call_that_is_refused_counts_nothing() -> None:
 
 
 def test_native_calls_find_the_counter_that_torch_counts_with() -> None:
-    plain = bridge.plain_tensor()
+    plain = layout.plain_tensor()
     if plain is None:
         pytest.skip("the layout of this torch is not known to native code")
     tensor = torch.zeros(3)
     for _ in range(7):
         tensor.add_(1)
-    counter = bridge._word(tensor._cdata + plain.versions_at)
-    assert bridge._word(counter + plain.version_at) & 0xFFFFFFFF == tensor._version == 7
+    counter = layout._word(tensor._cdata + plain.versions_at)
+    assert layout._word(counter + plain.version_at) & 0xFFFFFFFF == tensor._version == 7
     with torch.inference_mode():
-        assert bridge._word(torch.zeros(3)._cdata + plain.versions_at) == 0
+        assert layout._word(torch.zeros(3)._cdata + plain.versions_at) == 0
 
 
 def test_native_calls_stay_native_and_count_on_each_of_many_calls() -> None:
@@ -219,8 +220,47 @@ def test_inference_tensors_are_read_and_written() -> None:
             torch.testing.assert_close(out, x * 100.0)
 
 
+def test_native_calls_look_at_tensors_as_torch_describes_them() -> None:
+    plain = layout.plain_tensor()
+    if plain is None or plain.fields is None:
+        pytest.skip("the layout of this torch is not known to native code")
+    fields, whole = plain.fields, torch.arange(2 * 3 * 4 * 5 * 6 * 7).reshape(2, 3, 4, 5, 6, 7)
+    for tensor in (whole[0], whole[1].permute(4, 0, 2, 1, 3)[1:], whole[1, 2].bfloat16()[..., 3:], torch.tensor(True), torch.from_numpy(np.ones(5))[2:]):
+        words = [layout.word_at(tensor._cdata + fields.sizes + 8 * place) for place in range(11)]
+        assert (words[0], words[1 : 1 + tensor.ndim], words[6 : 6 + tensor.ndim]) == (tensor.ndim, list(tensor.shape), list(tensor.stride()))
+        start = layout.word_at(layout.word_at(tensor._cdata + fields.storage) + fields.data)
+        assert start + layout.word_at(tensor._cdata + fields.offset) * tensor.element_size() == tensor.data_ptr()
+        assert layout.dtype_number(tensor, fields) == layout.dtype_number(torch.empty(1, dtype=tensor.dtype), fields)
+    assert len({layout.dtype_number(torch.empty(1, dtype=kind), fields) for kind in (torch.int8, torch.uint8, torch.bool, torch.half, torch.bfloat16)}) == 5
+
+
+def test_views_of_any_rank_and_copies_that_are_none_yet_run_natively_or_are_left_alone() -> None:
+    @pl.jit
+    def doubled(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * 2.0
+
+    whole = torch.arange(192, dtype=torch.float32).reshape(4, 2, 3, 2, 4)
+    for x in (whole, whole[1:], whole[2, 1:], whole.flatten()[7:], whole.clone()):
+        for _ in range(4):
+            out = torch.empty_like(x)
+            doubled(x, out)
+            torch.testing.assert_close(out, x * 2)
+    out = torch.zeros(96)
+    for _ in range(3):
+        doubled(whole.flatten()[:96], out)
+    hits = doubled.cache_info().hits
+    for _ in range(3):
+        doubled(whole.flatten()[96:], out)
+    assert doubled.cache_info().hits == hits + 3
+    late = torch._lazy_clone(out)
+    doubled(whole.flatten()[:96], late)  # a write, which copies it first
+    torch.testing.assert_close(late, whole.flatten()[:96] * 2)
+    torch.testing.assert_close(out, whole.flatten()[96:] * 2)
+
+
 def test_native_calls_take_inference_tensors_also_where_a_process_knows_no_others() -> None:
-    bridge.plain_tensor.cache_clear()
+    layout.plain_tensor.cache_clear()
     scaled = kernel()
     with torch.inference_mode():
         for _ in range(3):
@@ -231,12 +271,12 @@ def test_native_calls_take_inference_tensors_also_where_a_process_knows_no_other
             scaled(x, y, out)
         assert scaled.cache_info().hits == hits + 4
         torch.testing.assert_close(out, x * 100.0)
-        found = bridge.plain_tensor()
-    bridge.plain_tensor.cache_clear()
-    assert found == bridge.plain_tensor()
+        found = layout.plain_tensor()
+    layout.plain_tensor.cache_clear()
+    assert found == layout.plain_tensor()
     if found is not None:
         with torch.inference_mode():
-            alike = bridge.plain_tensor_like(torch.ones(2))
+            alike = layout.plain_tensor_like(torch.ones(2))
         assert alike == found
 
 

@@ -103,9 +103,9 @@ def entry(launches: Sequence[LaunchRow], kernel: KernelRow = SCALE, params: Sequ
     return CudaEntry(LoadedProgram("scale", [CudaProgram(90, (kernel,), {"scale": row})], FAILURES, lambda file: file.encode()), "scale", params)
 
 
-def run(made: CudaEntry, block: Sequence[int], streams: Streams, memory: int = 0) -> int:
+def run(made: CudaEntry, block: Sequence[int], streams: Streams, memory: int = 0, number: int = 0) -> int:
     """The native function on an argument block; its status."""
-    table = made.table(made.program.on(0), Calls(streams.address, memory, path().address(HEAR)))
+    table = made.table(made.program.on(0), Calls(streams.address, memory, path().address(HEAR), number))
     assert table is not None
     context = (ctypes.c_int64 * abi.CONTEXT_SLOTS)()
     context[abi.TABLE] = table.address
@@ -200,6 +200,19 @@ def test_memory_of_a_call_is_taken_at_once_and_goes_back_after_the_last_launch(g
     assert run(made, block, Streams(), memory.address) == FAILED + 700 and len(memory.returned) == len(memory.made) == 2
     memory.status = -1
     assert run(made, block, Streams(), memory.address) == SLOW and len(memory.returned) == 2 and len(gpu.launches) == 3
+
+
+def test_a_stream_whose_number_is_0_is_the_default_one_and_others_are_asked_for(gpu: FakeLibrary) -> None:
+    import llvmlite.binding as llvm
+
+    text = "define {{ i64, i64 }} @{name}(i8 signext %device) {{ ret {{ i64, i64 }} {{ i64 77, i64 {number} }} }}"
+    module = llvm.parse_assembly("\n".join(text.format(name=name, number=number) for name, number in (("default", 0), ("other", 5))))
+    engine = llvm.create_mcjit_compiler(module, llvm.Target.from_default_triple().create_target_machine())
+    gpu.parameters, made = 7, entry([SCALED])
+    for name, stream, asked in (("default", 0, []), ("other", 0x77, [(2, 0)])):
+        streams = Streams()
+        assert run(made, [0x1000, 10, 1, 0x2000, 10, 1, 0], streams, number=engine.get_function_address(name)) == 0
+        assert gpu.launches[-1].stream == stream and streams.asked == asked
 
 
 @pytest.mark.torch

@@ -30,7 +30,7 @@ class TensorKinds:
         if ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(exchange)(sample, ctypes.addressof(view)) != 0:
             return None, 0
         if view[1] != HERE:
-            from tilejit.runtime.torch import plain_tensor_like
+            from tilejit.runtime.torch_layout import plain_tensor_like
 
             plain = plain_tensor_like(sample)
             if plain is None:
@@ -43,7 +43,7 @@ class TensorKinds:
 
     def _numbered(self, sample: object, dtype: int) -> tuple[Kind | None, int]:
         """By the number of the data type that the dispatcher will see."""
-        from tilejit.runtime.torch import dtype_number, plain_tensor
+        from tilejit.runtime.torch_layout import dtype_number, plain_tensor
 
         plain = plain_tensor()
         if plain is None or plain.fields is None:
@@ -52,7 +52,8 @@ class TensorKinds:
         return (None, 0) if number is None else (Kind.TORCH, number)
 
     def _know_torch(self, tensor_type: type) -> bool:
-        from tilejit.runtime.torch import grad_mode_function, plain_tensor
+        from tilejit.runtime.torch import grad_mode_function
+        from tilejit.runtime.torch_layout import plain_tensor
 
         exchange, plain = _torch_exchange(tensor_type), plain_tensor()
         if exchange is None or plain is None or not _is_c_attribute(tensor_type, "requires_grad"):

@@ -190,8 +190,10 @@ class _Writer:
 
     def device_tensor(self, position: int, guard: TensorGuard) -> None:
         """The checks of torch.plain_facts for tensors on a GPU, in line: there the call of a function for each tensor would be felt."""
-        torch, value = self.torch_module(position, guard), f"a{position}"
-        plain = torch.plain_tensor_like(guard.sample)
+        self.torch_module(position, guard)
+        from tilejit.runtime.torch_layout import plain_tensor_like  # not where there is no torch
+
+        value, plain = f"a{position}", plain_tensor_like(guard.sample)
         if plain is None or WORDS is None:
             raise _CannotWrite
         self.names |= {"Tensor": type(guard.sample), f"d{position}": guard.sample.dtype}  # type: ignore[attr-defined]

@@ -236,7 +236,8 @@ def _delayed(segments: Sequence[Segment]) -> list[Segment]:
     for place in reversed(range(len(out))):
         kind, members = out[place]
         users = {use.operation for op in members for result in op.results for use in result.uses if use.operation not in members}
-        later = next((at for at in range(place + 1, len(out)) if out[at][0] == "program" and any(inner in users for op in out[at][1] for inner in op.walk())), None)
+        programs = [at for at in range(place + 1, len(out)) if out[at][0] == "program"]
+        later = next((at for at in programs if any(inner in users for op in out[at][1] for inner in op.walk())), None)
         if kind != "program" or later is None or not all(isinstance(op, d.ApplyOp) for op in members):
             continue
         read = {root(value) for op in members for value in op.operands}
