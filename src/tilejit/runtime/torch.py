@@ -158,32 +158,6 @@ def current_stream(index: int) -> int:
     return torch._C._cuda_getCurrentRawStream(index)  # type: ignore[attr-defined]
 
 
-class _Numbered(ctypes.Structure):
-    """c10::Stream: a device and the number of a stream there."""
-
-    _fields_ = (("device", ctypes.c_int64), ("number", ctypes.c_int64))
-
-
-@cache
-def stream_number_function() -> int:
-    """Address of the C++ function that tells the stream that torch uses on a GPU now, as a device and a number, or 0 where it does not answer as it should."""
-    found = _c_function("libc10_cuda.so", "_ZN3c104cuda20getCurrentCUDAStreamEa")  # c10::cuda::getCurrentCUDAStream(signed char)
-    if not found or not torch.cuda.is_initialized():
-        return 0
-    ask, index = ctypes.CFUNCTYPE(_Numbered, ctypes.c_int8)(found), torch.cuda.current_device()
-
-    def right() -> bool:
-        return ask(index).number == torch.cuda.current_stream(index).stream_id
-
-    with torch.cuda.stream(torch.cuda.ExternalStream(_ANY_STREAM, torch.device("cuda", index))):
-        other = right() and ask(index).number != 0
-    return found if other and right() else 0
-
-
-_ANY_STREAM = 1 << 20
-"""A handle that only numbers a stream: nothing is done there."""
-
-
 def device_bytes(index: int, stream: int) -> Callable[[int], tuple[object, int]]:
     """A function that takes memory on a GPU from torch's allocator, for use on `stream`: owner and address of so many bytes."""
     device = torch.device("cuda", index)

@@ -154,7 +154,7 @@ class FakeLibrary:
         ctypes.memmove(to, source, size)
 
     def _cuMemsetD8Async(self, address: int, value: int, size: int, stream: int) -> None:
-        ctypes.memset(address, value, size)
+        ctypes.memset(address, value or 0, size)
 
     def _cuPointerGetAttribute(self, out: Any, number: int, address: int) -> None:
         _set(out, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -87,7 +88,7 @@ class Allocator:
         self.asked.append((device, kind, size, data, strides, offset))
         if self.status:
             return self.status
-        memory = ctypes.create_string_buffer(size + 16)
+        memory = ctypes.create_string_buffer(b"\xa5" * size, size + 16)
         deleter = ctypes.cast(self._deleter, ctypes.c_void_p).value or 0
         managed = (ctypes.c_int64 * 10)(1, 0, deleter, 0, (ctypes.addressof(memory) + 15) & ~15)
         self.made.append((managed, memory))
@@ -103,9 +104,9 @@ def entry(launches: Sequence[LaunchRow], kernel: KernelRow = SCALE, params: Sequ
     return CudaEntry(LoadedProgram("scale", [CudaProgram(90, (kernel,), {"scale": row})], FAILURES, lambda file: file.encode()), "scale", params)
 
 
-def run(made: CudaEntry, block: Sequence[int], streams: Streams, memory: int = 0, number: int = 0) -> int:
+def run(made: CudaEntry, block: Sequence[int], streams: Streams, memory: int = 0) -> int:
     """The native function on an argument block; its status."""
-    table = made.table(made.program.on(0), Calls(streams.address, memory, path().address(HEAR), number))
+    table = made.table(made.program.on(0), Calls(streams.address, memory, path().address(HEAR)))
     assert table is not None
     context = (ctypes.c_int64 * abi.CONTEXT_SLOTS)()
     context[abi.TABLE] = table.address
@@ -202,17 +203,20 @@ def test_memory_of_a_call_is_taken_at_once_and_goes_back_after_the_last_launch(g
     assert run(made, block, Streams(), memory.address) == SLOW and len(memory.returned) == 2 and len(gpu.launches) == 3
 
 
-def test_a_stream_whose_number_is_0_is_the_default_one_and_others_are_asked_for(gpu: FakeLibrary) -> None:
-    import llvmlite.binding as llvm
-
-    text = "define {{ i64, i64 }} @{name}(i8 signext %device) {{ ret {{ i64, i64 }} {{ i64 77, i64 {number} }} }}"
-    module = llvm.parse_assembly("\n".join(text.format(name=name, number=number) for name, number in (("default", 0), ("other", 5))))
-    engine = llvm.create_mcjit_compiler(module, llvm.Target.from_default_triple().create_target_machine())
-    gpu.parameters, made = 7, entry([SCALED])
-    for name, stream, asked in (("default", 0, []), ("other", 0x77, [(2, 0)])):
-        streams = Streams()
-        assert run(made, [0x1000, 10, 1, 0x2000, 10, 1, 0], streams, number=engine.get_function_address(name)) == 0
-        assert gpu.launches[-1].stream == stream and streams.asked == asked
+def test_gangs_are_cut_to_what_runs_at_once_and_their_words_are_zero(gpu: FakeLibrary) -> None:
+    gpu.parameters, memory = 8, Allocator()
+    programs: Node = ("minimum", BLOCKS, ("resident", 0))
+    size: Node = ("mul", programs, 16)
+    kernel = replace(SCALE, parameters=(*SCALE.parameters, ParameterRow("b", "barrier", "*i64")), gang=3, meeting_bytes=16)
+    made = entry([LaunchRow(0, (programs, 1, 1), (X, OUT, N, BY, ("memory", 0)), zeroed=(("memory", 0), size))], kernel, size=size)
+    seen: list[tuple[int, bytes]] = []
+    gpu.kernels["aligned"] = lambda launched: seen.append((launched.grid[0], ctypes.string_at(launched.slots[5], launched.grid[0] * 16)))
+    for count in (400, 12):  # 100 and 3 programs; 8 run at once
+        assert run(made, [0x1000, count, 1, 0x2000, count, 1, 0], Streams(), memory.address) == 0
+    assert seen == [(6, bytes(6 * 16)), (3, bytes(3 * 16))]
+    gpu.statuses["cuMemsetD8Async"] = [700]
+    assert run(made, [0x1000, 400, 1, 0x2000, 400, 1, 0], Streams(), memory.address) == FAILED + 700
+    assert len(seen) == 2, "nothing waits for words that may not be 0"
 
 
 @pytest.mark.torch

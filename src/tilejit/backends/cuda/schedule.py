@@ -48,6 +48,12 @@ def rows_of(rows: int | None, columns: int | None, width: int, live: int) -> Row
     return RowSchedule(block, wide, False, 1 << int(math.log2(warps)))
 
 
+def again_of(columns: int | None, width: int) -> RowSchedule | None:
+    """Rows that are folded once and then needed again, read a second time: caches have narrow cells still, and more warps run than if registers held them."""
+    fits = columns is not None and width <= 2 and 4096 <= padded(columns) <= LONGEST_ROW
+    return RowSchedule(1, padded(columns), True, 16) if fits and columns is not None else None
+
+
 _FILLED = 264
 """Programs that fill a large GPU, two for each processor."""
 

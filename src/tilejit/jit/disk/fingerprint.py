@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
 from tilejit.runtime.targets import DEFAULT, device_facts, row_of, rows
@@ -96,18 +96,23 @@ def _versions() -> dict[str, str]:
     for entry in sys.path:
         if entry in (standard, os.path.join(standard, "lib-dynload")):
             continue  # nothing is installed there, and it is long
-        try:
-            names = os.listdir(entry or ".")
-        except OSError:
-            continue
-        for name in names:
-            if name.endswith(".dist-info"):
-                package, _, version = name[: -len(".dist-info")].partition("-")
-                if package in wanted:
-                    found.setdefault(package, version)
+        for name in [name for name in _names_in(entry or ".") if name.endswith(".dist-info")]:
+            package, _, version = name[: -len(".dist-info")].partition("-")
+            if package in wanted:
+                found.setdefault(package, version)
         if len(found) == len(wanted):
             break  # the rest of the path is not asked
     return found
+
+
+def _names_in(folder: str) -> Collection[str]:
+    """What is in a folder: as the import system listed it, unless it changed since."""
+    try:
+        finder = sys.path_importer_cache.get(folder)
+        names = getattr(finder, "_path_cache", None)
+        return names if names and getattr(finder, "_path_mtime", None) == os.stat(folder).st_mtime else os.listdir(folder)
+    except OSError:
+        return ()
 
 
 _SOURCES = _own_sources()

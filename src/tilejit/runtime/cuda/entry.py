@@ -105,6 +105,10 @@ class DeviceProgram:
         self.kernels = [Launcher(device, kernel, loaded, self.words.address, log) for kernel, loaded in zip(program.kernels, self.cubins, strict=True)]
         self._functions: dict[str, HostFunction] = {}
 
+    def resident(self, kernel: int) -> int:
+        """How many programs of a kernel run at once, in whole gangs, whichever variant is taken."""
+        return min(cubin.in_gangs(self.program.kernels[kernel].gang) for cubin in self.cubins[kernel])
+
     def function(self, name: str) -> HostFunction:
         """The function of an entry: its text, with the launchers of this device."""
         found = self._functions.get(name)
@@ -238,10 +242,8 @@ class CudaEntry(Placed):
         view, known = view_of(first), torch_calls()
         if view is None or view.framework != "torch" or known is None:
             return None
-        from tilejit.runtime.torch import stream_number_function
-
         loaded = self.program.on(device_index(view.device))
-        table = self.table(loaded, Calls(*known, symbol(HEAR), stream_number_function()))
+        table = self.table(loaded, Calls(*known, symbol(HEAR)))
         if table is None:
             return None
 
@@ -253,7 +255,7 @@ class CudaEntry(Placed):
     def table(self, loaded: DeviceProgram, calls: Calls) -> LaunchTable | None:
         """What native code needs to launch this entry; None where only the host text says what a call does."""
         row = loaded.program.entries[self.name]
-        found = numbers_of(loaded.program, row, self.params, self.places, loaded.words.address)
+        found = numbers_of(loaded.program, row, self.params, self.places, loaded.words.address, loaded.resident)
         if found is None or row.launches is None:
             return None
         numbers, size = found

@@ -37,9 +37,8 @@ class Table(enum.IntEnum):
     ALLOCATE = 7
     """DLPack's allocator of the caller's framework, and a function that hears what it says of a failure."""
     HEAR = 8
-    NUMBER = 9
-    """C function (device number) that tells of the caller's current stream its device and its number, in two words: number 0 is the stream whose handle is 0,
-    for others STREAM is asked; 0: there is none."""
+    ZERO = 9
+    """Address of cuMemsetD8Async."""
     SIZE = 10
 
 
@@ -62,7 +61,9 @@ class Record(enum.IntEnum):
     TAPE_COUNT = 17
     TAPES = 18
     """Address of those that are computed, one after the other: place, mask, and a tape."""
-    SIZE = 19
+    ZEROED = 19
+    """Which of the numbers is the address of memory that must be 0 before the launch, its bytes being the next one; 0: none."""
+    SIZE = 20
 
 
 class Move(enum.IntEnum):

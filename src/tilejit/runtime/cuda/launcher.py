@@ -73,6 +73,10 @@ class LoadedCubin:
             each = device.driver.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.function, 32 * facts.warps, facts.shared)
         return each * device.multiprocessors
 
+    def in_gangs(self, gang: int) -> int:
+        """The same in whole gangs of so many; one runs in any case."""
+        return max(1, self.resident // gang) * gang
+
     @lazy
     def attributes(self) -> ctypes.Array[ctypes.c_uint32] | None:
         return _attributes(self.row)
@@ -125,7 +129,7 @@ class Launcher:
         for at in self._narrow:
             values[at] = bfloat16_bits(values[at])
         if self.kernel.gang > 1:
-            gx = min(gx, max(1, cubin.resident // self.kernel.gang) * self.kernel.gang)
+            gx = min(gx, cubin.in_gangs(self.kernel.gang))
         facts, programs, log = cubin.row.facts, gx * gy * gz, 0
         for at, kind in self._supplied:
             found = self._supply(kind, memory, stream, programs)

@@ -45,8 +45,6 @@ class Calls:
     allocate: int
     """(DLTensor, address of the result, what `hear` is given, hear): memory of the caller's framework, as DLPack has it."""
     hear: int
-    number: int = 0
-    """(device number): device and number of the caller's current stream, in a fraction of the time; 0: it is not known."""
 
 
 class LaunchTable:
@@ -60,7 +58,8 @@ class LaunchTable:
         addresses = (ctypes.c_int64 * max(1, len(self._records)))(*(ctypes.addressof(record[0]) for record in self._records))
         table = (ctypes.c_int64 * int(Table.SIZE))()
         table[Table.WORD], table[Table.LAUNCH] = words.address, device.driver.address("cuLaunchKernelEx")
-        table[Table.STREAM], table[Table.NUMBER], table[Table.DEVICE] = calls.stream, calls.number, device.index
+        table[Table.ZERO] = device.driver.address("cuMemsetD8Async")
+        table[Table.STREAM], table[Table.DEVICE] = calls.stream, device.index
         table[Table.COUNT], table[Table.RECORDS] = len(self._records), ctypes.addressof(addresses)
         tape = (ctypes.c_int64 * (len(size) + 1))(*size, Op.END)
         if size != [Op.CONSTANT, 0]:
@@ -77,6 +76,9 @@ def _record(kernel: KernelRow, cubins: Sequence[LoadedCubin], numbers: Sequence[
         record[place + Variant.ATTRIBUTES] = cubin.attributes_at
         record[place + Variant.ATTRIBUTE_COUNT], record[place + Variant.CLUSTERS] = cubin.attribute_count, facts.clusters
     masks = [0, 0, 0, *((DIVISIBLE - 1) * parameter.divisible for parameter in kernel.parameters), 0, 0]
+    if len(numbers) > len(masks):
+        record[Record.ZEROED] = len(masks)
+        masks += [0, 0]
     given, moves, tapes = [0] * len(numbers), list[int](), list[int]()
     for place, (number, mask) in enumerate(zip(numbers, masks, strict=True)):
         if number[0] == Op.CONSTANT and len(number) == 2:
@@ -95,14 +97,14 @@ def _record(kernel: KernelRow, cubins: Sequence[LoadedCubin], numbers: Sequence[
 
 
 def numbers_of(
-    program: CudaProgram, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int], errors: int
+    program: CudaProgram, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int], errors: int, resident: Callable[[int], int]
 ) -> tuple[list[list[Number]], Number] | None:
     """The numbers of each launch of an entry, over the argument block of its parameters, and the bytes of all; None: native code cannot compute them."""
     if row.launches is None:
         return None
-    slots = _Slots(row, params, places)
+    slots = _Slots(row, params, places, resident)
     try:
-        return [_numbers(program.kernels[launch.kernel], launch, slots, errors) for launch in row.launches], _postfix(row.bytes, slots.wide)
+        return [_numbers(program.kernels[launch.kernel], launch, slots, errors) for launch in row.launches], _postfix(row.bytes, slots)
     except _NotExpressible:
         return None
 
@@ -110,8 +112,8 @@ def numbers_of(
 class _Slots:
     """Where the inputs of an entry lie in the argument block."""
 
-    def __init__(self, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int]) -> None:
-        self._row, self._params = row, params
+    def __init__(self, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int], resident: Callable[[int], int]) -> None:
+        self._row, self._params, self.resident = row, params, resident
         self.places = [_slot(params, places, *given) for given in row.inputs]
 
     def dtype(self, position: int) -> str | None:
@@ -131,9 +133,9 @@ def _slot(params: Sequence[ParamInfo], places: Sequence[int], at: int, fact: str
 
 
 def _numbers(kernel: KernelRow, launch: LaunchRow, slots: _Slots, errors: int) -> list[Number]:
-    if len(kernel.parameters) + 2 > MAX_PARAMETERS:
+    if len(kernel.parameters) + 4 > MAX_PARAMETERS:
         raise _NotExpressible
-    numbers = [_postfix(number, slots.wide) for number in launch.grid]
+    numbers = [_postfix(number, slots) for number in launch.grid]
     given = iter(launch.arguments)
     for parameter in kernel.parameters:
         if parameter.kind == "error":
@@ -145,22 +147,24 @@ def _numbers(kernel: KernelRow, launch: LaunchRow, slots: _Slots, errors: int) -
         if isinstance(position, int) and kind is not None and kind not in _WIDE and _SAME_BITS.get(kind) == parameter.type:
             numbers.append([Op.SLOT, slots.places[position]])
         elif parameter.type.startswith(("*", "i", "u")):
-            numbers.append(_postfix(node, slots.wide))
+            numbers.append(_postfix(node, slots))
         else:
             raise _NotExpressible
-    return [*numbers, _postfix(launch.scratch, slots.wide), [Op.CONSTANT, 0]]
+    return [*numbers, _postfix(launch.scratch, slots), [Op.CONSTANT, 0], *(_postfix(number, slots) for number in launch.zeroed)]
 
 
-def _postfix(node: Node, slot: Callable[[int], int], depth: int = 1) -> Number:
+def _postfix(node: Node, slots: _Slots, depth: int = 1) -> Number:
     if depth > MAX_DEPTH:
         raise _NotExpressible
     if isinstance(node, int):
         return [Op.CONSTANT, node]
     if node[0] == "input" and isinstance(node[1], int):
-        return [Op.SLOT, slot(node[1])]
+        return [Op.SLOT, slots.wide(node[1])]
+    if node[0] == "resident" and isinstance(node[1], int):
+        return [Op.CONSTANT, slots.resident(node[1])]
     if node[0] == "memory":
-        return [Op.MEMORY, *([*_postfix(node[1], slot, depth + 1), Op.ADD] if node[1] != 0 else [])]
+        return [Op.MEMORY, *([*_postfix(node[1], slots, depth + 1), Op.ADD] if node[1] != 0 else [])]
     operation, left, right = node  # type: ignore[misc]
     if operation not in _OPERATIONS or (operation in _DIVISIONS and not (isinstance(right, int) and right > 0)):
         raise _NotExpressible
-    return [*_postfix(left, slot, depth), *_postfix(right, slot, depth + 1), _OPERATIONS[operation]]
+    return [*_postfix(left, slots, depth), *_postfix(right, slots, depth + 1), _OPERATIONS[operation]]

@@ -64,7 +64,8 @@ class KernelRow:
 
 
 Node = int | tuple[str, int] | tuple[str, "Node"] | tuple[str, "Node", "Node"]
-"""A number: a constant, ("input", position), ("memory", place in the memory of the call), or (operation, left, right)."""
+"""A number: a constant, ("input", position), ("memory", place in the memory of the call), ("resident", kernel: how many of its programs run at once, in whole
+gangs), or (operation, left, right)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,11 @@ class LaunchRow:
     kernel: int
     grid: tuple[Node, ...]
     arguments: tuple[Node, ...]
-    """Of the parameters that are pointers, scalars or scratch."""
+    """Of the parameters that are pointers, scalars, scratch or barriers."""
     scratch: Node = 0
     """Address of the memory that Triton itself wants, where it wants some."""
+    zeroed: tuple[Node, ...] = ()
+    """Address and bytes of memory that must be 0 when it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +150,15 @@ def read_program(fields: Mapping[str, Any]) -> CudaProgram:
 
 
 def _read_launch(fields: Mapping[str, Any]) -> LaunchRow:
-    return LaunchRow(fields["kernel"], tuple(map(_read_node, fields["grid"])), tuple(map(_read_node, fields["arguments"])), _read_node(fields["scratch"]))
+    grid, arguments, zeroed = (tuple(map(_read_node, fields[name])) for name in ("grid", "arguments", "zeroed"))
+    return LaunchRow(fields["kernel"], grid, arguments, _read_node(fields["scratch"]), zeroed)
 
 
 def _read_node(node: Any) -> Node:
     if isinstance(node, int):
         return node
-    if node[0] == "input":
-        return "input", int(node[1])
+    if node[0] in ("input", "resident"):
+        return str(node[0]), int(node[1])
     if node[0] == "memory":
         return "memory", _read_node(node[1])
     operation, left, right = node

@@ -69,12 +69,15 @@ class _Launches:
         e = self.e
         table = self.get(self.context, abi.TABLE, "ptr")
         self.require(e.icmp("eq", self.get(self.get(table, Table.WORD, "ptr"), 0), CLEAR), "slow")
-        self.stream(table)
+        number = e.inst("i32", f"trunc {self.get(table, Table.DEVICE)} to i32")
+        status = e.inst("i32", f"call i32 {self.get(table, Table.STREAM, 'ptr').text}(i32 {CUDA_DEVICE}, {number}, {self.out})")
+        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
+        self.put(self.config, 4, self.get(self.out, 0))
         self.allocate(table)
         self.put(self.begun, 0, 0)
         records = self.get(table, Table.RECORDS, "ptr")
         with e.loop(0, self.get(table, Table.COUNT), name="launch") as loop:
-            self.launch(self.get(records, loop.iv, "ptr"), self.get(table, Table.LAUNCH, "ptr"))
+            self.launch(self.get(records, loop.iv, "ptr"), table)
         done = e.label
         e.br("end")
         e.place("failed")
@@ -86,25 +89,6 @@ class _Launches:
         e.place("slow")
         e.void(f"ret i64 {SLOW}")
         e.finish()
-
-    def stream(self, table: Value) -> None:
-        """The caller's current one, into the configuration: mostly the default one, which is quickly told."""
-        e = self.e
-        device, number = self.get(table, Table.DEVICE), self.get(table, Table.NUMBER, "ptr")
-        self.put(self.out, 0, 0)
-        e.cbr(e.inst("i1", f"icmp eq ptr {number.text}, null"), "ask", "numbered")
-        e.place("numbered")
-        told = e.inst("{ i64, i64 }", f"call {{ i64, i64 }} {number.text}(i8 signext {e.inst('i8', f'trunc {device} to i8').text})")
-        e.cbr(e.icmp("eq", e.inst("i64", f"extractvalue {told}, 1"), 0), "streamed", "ask")
-        e.place("ask")
-        status = e.inst("i32", f"call i32 {self.get(table, Table.STREAM, 'ptr').text}(i32 {CUDA_DEVICE}, i32 {self.narrow(device)}, {self.out})")
-        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
-        e.br("streamed")
-        e.place("streamed")
-        self.put(self.config, 4, self.get(self.out, 0))
-
-    def narrow(self, number: Value) -> str:
-        return self.e.inst("i32", f"trunc {number} to i32").text
 
     # memory -----------------------------------------------------------------------------------------------------------------
 
@@ -137,8 +121,8 @@ class _Launches:
         e.br("released")
         e.place("released")
 
-    def launch(self, record: Value, driver: Value) -> None:
-        e = self.e
+    def launch(self, record: Value, table: Value) -> None:
+        e, driver = self.e, self.get(table, Table.LAUNCH, "ptr")
         variant = e.offset(record, self.numbers(record), "i64")
         whole = [e.icmp("sgt", self.get(self.values, axis), 0) for axis in range(_GRID)]
         some = e.inst("i1", f"and i1 {whole[0].text}, {e.inst('i1', f'and i1 {whole[1].text}, {whole[2].text}').text}")
@@ -147,7 +131,18 @@ class _Launches:
         e.place(launch)
         self.fill(variant)
         function, parameters = self.get(variant, Variant.FUNCTION, "ptr"), e.offset(self.places, _GRID, "i64")
-        status = e.inst("i32", f"call i32 {driver.text}({self.config}, {function}, {parameters}, ptr null)")
+        zero, ready, said = e.fresh("zero"), e.fresh("ready"), e.fresh("said")
+        place = self.get(record, Record.ZEROED)
+        e.cbr(e.icmp("eq", place, 0), ready, zero)
+        e.place(zero)
+        address, size = self.get(self.values, place), self.get(self.values, e.add(place, 1))
+        zeroed = e.inst("i32", f"call i32 {self.get(table, Table.ZERO, 'ptr').text}({address}, i8 0, {size}, {self.get(self.config, 4, 'ptr')})")
+        e.cbr(e.inst("i1", f"icmp eq i32 {zeroed.text}, 0"), ready, said)
+        e.place(ready)
+        started = e.inst("i32", f"call i32 {driver.text}({self.config}, {function}, {parameters}, ptr null)")
+        e.br(said)
+        e.place(said)
+        status = e.phi("i32", [(zeroed, zero), (started, ready)])
         self.failure = self.failed(e.inst("i64", f"zext i32 {status.text} to i64"))
         self.put(self.begun, 0, 1)
         e.cbr(e.inst("i1", f"icmp eq i32 {status.text}, 0"), launched, "failed")

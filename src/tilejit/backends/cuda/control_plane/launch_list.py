@@ -51,17 +51,24 @@ class _List:
     def launch(self, step: Launch) -> LaunchRow:
         kernel, given = self.kernels[step.kernel], iter([_term(number, self.names) for number in step.arguments])
         grid = tuple(_term(number, self.names) for number in step.grid)
+        if kernel.gang > 1:
+            grid = (("minimum", grid[0], ("resident", step.kernel)), *grid[1:])
         programs = _times(_times(grid[0], grid[1]), grid[2])
         arguments: list[Node] = []
+        zeroed: tuple[Node, ...] = ()
         for parameter in kernel.parameters:
             if parameter.kind in ("pointer", "scalar"):
                 arguments.append(next(given))
             elif parameter.kind == "scratch":
                 arguments.append(self.take(_times(programs, kernel.scratch_bytes)))
+            elif parameter.kind == "barrier" and kernel.meeting_bytes:
+                size = _times(programs, kernel.meeting_bytes)
+                zeroed = self.take(size), size
+                arguments.append(zeroed[0])
             elif parameter.kind != "error":
-                raise _NoTerm  # memory that the host fills or looks at
+                raise _NoTerm  # memory that the host looks at, or a lock
         own = max(row.facts.scratch * row.facts.clusters for row in kernel.cubins)
-        return LaunchRow(step.kernel, grid, tuple(arguments), self.take(_times(programs, own)) if own else 0)
+        return LaunchRow(step.kernel, grid, tuple(arguments), self.take(_times(programs, own)) if own else 0, zeroed)
 
     def take(self, size: Node) -> Node:
         """A place in the memory of the call."""

@@ -18,7 +18,7 @@ from tilejit.backends.cuda.nests.members import Member, folds, is_member, member
 from tilejit.backends.cuda.nests.merge import inner_of
 from tilejit.backends.cuda.nests.nest import Nest, merged
 from tilejit.backends.cuda.program.rows import fold, neutral
-from tilejit.backends.cuda.schedule import LONGEST_ROW, PROCESSORS, RowSchedule, cells_of, rows_of
+from tilejit.backends.cuda.schedule import LONGEST_ROW, PROCESSORS, RowSchedule, again_of, cells_of, rows_of
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.types import computed_in, padded
 from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, index
@@ -192,6 +192,8 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
     gang = gangs.Gang(nest) if shared else None
     if gang and not gang.possible:
         suited = rows_of(sizes[0], sizes[1], width, len(members))
+    if not cells and not shared and nest.folds_once:
+        suited = again_of(sizes[1], width) or suited
     chosen = nest.schedule = frame.state.book.rows(name, suited)
     if gang and chosen.parts:
         gang.emit()

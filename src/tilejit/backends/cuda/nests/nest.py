@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation, SSAValue
@@ -25,6 +26,9 @@ from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ShapedType
+
+_KEPT, _DROPPED = ', eviction_policy="evict_last"', ', eviction_policy="evict_first"'
+"""What the caches are told of cells that are read again soon, and of those that are not."""
 
 # operands ---------------------------------------------------------------------------------------------------------------
 
@@ -65,6 +69,8 @@ class Nest:
         self.rows = numbers.product(self.shape[:-1])
         self.columns = self.shape[-1]
         self.values: dict[SSAValue, Tile] = {}
+        self.last: bool | None = None
+        """Where rows are read several times: whether this is the last time."""
 
     # a block of rows ------------------------------------------------------------------------------------------------------
 
@@ -152,7 +158,8 @@ class Nest:
             shape = (1 if one_row else self.schedule.rows, 1 if one_column else width)
             starts = (index(0) if one_row else self.first, index(0) if one_column else first)
             valid = (index(1) if one_row else self.here, index(1) if one_column else size)
-            return self.body.load_tile(flat, starts, shape, valid, hint)
+            kept = "" if self.last is None else _KEPT if one_row or not self.last else _DROPPED
+            return self.body.load_tile(flat, starts, shape, valid, hint, options=kept)
         return self._gathered(source, first, size, width, hint)
 
     sources: dict[SSAValue, Buffer] = field(default_factory=dict[SSAValue, Buffer])
@@ -235,7 +242,9 @@ class Nest:
         """One loop over the chunks of a row per level of reductions; what a pass needs of earlier ones it computes again."""
         levels = self._levels()
         narrow: set[SSAValue] = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp) and d.shaped_type(op.results[0]).shape[-1] == 1}
-        for level in range(max(levels.values(), default=0) + 1):
+        most = max(levels.values(), default=0)
+        for level in range(most + 1):
+            self.last = level == most if most else None
             now = [op for op in self.members if levels[op] == level]
             folded = [op for op in now if isinstance(op, d.ApplyOp) and folds(op) == "row"]
             for op in now:
@@ -247,6 +256,13 @@ class Nest:
                 self._pass([op for op in self.members if op in needed and op not in folded], folded)
             for op in folded:
                 self._keep(op, index(0))
+
+    @property
+    def folds_once(self) -> bool:
+        """Whether rows are folded, once, and needed again whole after that."""
+        levels = self._levels()
+        narrow: set[SSAValue] = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp) and d.shaped_type(op.results[0]).shape[-1] == 1}
+        return max(levels.values(), default=0) == 1 and any(isinstance(op, d.StoreOp) and levels[op] == 1 and is_wide(op, narrow) for op in self.members)
 
     def _levels(self) -> dict[Member, int]:
         """How many reductions come before each member."""
@@ -279,8 +295,9 @@ class Nest:
         start = body.out.fresh("column")
         columns = self.columns
         bounds = (0, columns.bounds[1]) if columns.bounds else None
-        with body.out.block(f"for {start} in range(0, {columns.text}, {width}):"):
-            first = Scalar(start, INDEX, bounds)
+        whole = columns.const == width
+        with nullcontext() if whole else body.out.block(f"for {start} in range(0, {columns.text}, {width}):"):
+            first = index(0) if whole else Scalar(start, INDEX, bounds)
             size = self._size(first)
             loaded: dict[SSAValue, Tile] = {}
             for op in [op for op in self.members if op in members or op in folded]:

@@ -140,14 +140,15 @@ class Body:
     # memory -------------------------------------------------------------------------------------------------------------
 
     def load_tile(
-        self, buffer: Buffer, starts: Sequence[Scalar], shape: Sequence[int], valid: Sequence[Scalar], hint: str | None = None, good: str | None = None
+        self, buffer: Buffer, starts: Sequence[Scalar], shape: Sequence[int], valid: Sequence[Scalar], hint: str | None = None, good: str | None = None,
+        options: str = "",
     ) -> Tile:
-        """A window of a buffer in registers; cells outside `valid` are 0."""
+        """A window of a buffer in registers; cells outside `valid` are 0. `options`: what `tl.load` is told besides."""
         self.order.before_load(self.out, buffer.root)
         lead = len(starts) - len(shape)
         where = memory.mask(self.out, shape, valid[lead:])
         where = self._guarded(where, buffer.guarded(good), shape)
-        text = memory.load_text(self.out, memory.tile_pointers(self.out, buffer, starts, shape), where, buffer.dtype)
+        text = memory.load_text(self.out, memory.tile_pointers(self.out, buffer, starts, shape), where, buffer.dtype, options)
         return Tile(self.out.let(hint, text), buffer.dtype, tuple(shape), tuple(valid[lead:]), zeros=True)
 
     def _guarded(self, where: str | None, good: str | None, shape: Sequence[int]) -> str | None:
