@@ -140,7 +140,7 @@ def product_of(rows: int | None, inner: int | None, columns: int | None, batches
         return ProductSchedule(*block, 32, 8 if block[0] == 128 else 4, 3 if precise == "ieee" else 2, precise)
     depth = 64 if size == 2 else 128
     if min(m, n) >= 2048 and m * n * many >= 128 * 256 * PROCESSORS:
-        return ProductSchedule(128, 256, depth, 8, 4 if size == 2 and k < 8192 else 3)
+        return ProductSchedule(128, 256, depth, 8, 4 if size == 1 or k < 8192 else 3)
     if m <= 32 < n:  # bound by reading the right operand: many narrow blocks, and enough copies under way in each
         narrow = _fitted(m, n, many, tuple((16 if m <= 16 else 32, columns) for columns in (128, 64, 32)))
         deep = min(2 * depth, max(32, padded(k)))
