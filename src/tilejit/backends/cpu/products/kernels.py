@@ -29,43 +29,49 @@ def params_of(text: str) -> list[Value]:
     return [Value(f"%{part.split()[1]}", part.split()[0]) for part in text.split(", ")]
 
 
-_STEPS_AHEAD = 16
-"""Steps along the depth after which the part of a panel of A is used that is asked for now."""
+MICRO = "ptr a, i64 a_row, i64 a_step, ptr b, ptr c, i64 c_row, i64 steps, i1 accumulate, ptr next_a"
+"""What a micro-kernel is given: rows of A so many bytes apart, and the words of one; a panel of B, so many words deep; the rows of A that come next."""
+_ROWS_AHEAD = 8
+"""Rows that are asked for in turn while others are multiplied: those of a block and some more."""
 
 # micro-kernels ----------------------------------------------------------------------------------------------------------
 
 
 def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
-    """`void (ptr a, ptr b, ptr c, i64 c_row, i64 steps, i1 accumulate)`: a block of C from panels of A and B, so many words deep."""
+    """A block of C from rows of A and a panel of B (`MICRO`)."""
     name = f"gemm.micro.{kind.name}"
     if name in module.functions:
         return name
-    params = params_of("ptr a, ptr b, ptr c, i64 c_row, i64 steps, i1 accumulate")
-    a, b, c, c_row, steps, accumulate = params
+    params = params_of(MICRO)
+    a, a_row, a_step, b, c, c_row, steps, accumulate, next_a = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     width, columns = kind.lanes, block.vectors * kind.lanes
 
-    def step(sums: list[Value], at_a: Value, at_b: Value) -> list[Value]:
+    def step(sums: list[Value], at_a: Index, at_b: Value) -> list[Value]:
         row = [kind.load_words(e, e.offset(at_b, v * width, kind.word), width) for v in range(block.vectors)]
         out: list[Value] = []
         for i in range(block.rows):
-            one = splat(e, kind.load_words(e, e.offset(at_a, i, kind.word), 1), width)
+            one = splat(e, kind.load_words(e, e.offset(lefts[i], at_a, "i8"), 1), width)
             out += [kind.multiply_add(e, one, row[v], sums[i * block.vectors + v]) for v in range(block.vectors)]
         return out
 
     start = [kind.load_acc(e, e.offset(b, v * width, kind.acc), width) if kind.corrected else kind.zero(width) for v in range(block.vectors)]
     sums = start * block.rows
     b = e.offset(b, head_words(kind, columns), kind.word)
-    ask_for_block(e, kind, c, c_row, block.rows, columns)
+    lefts = [e.offset(a, e.mul(a_row, i), "i8") for i in range(block.rows)]
+    every = max(1, LINE // kind.acc_bytes // _ROWS_AHEAD)
     whole = e.inst("i64", f"and i64 {steps.text}, {-block.unroll}")
     for lower, upper, times in ((0, whole, block.unroll), (whole, steps, 1)):
         with e.loop(lower, upper, times, sums) as loop:
             sums = loop.carried
-            at_a = e.offset(a, e.mul(loop.iv, block.rows), kind.word)
+            at_a = e.mul(loop.iv, a_step)
             at_b = e.offset(b, e.mul(loop.iv, columns), kind.word)
-            ask_beyond(e, at_a, kind.word, _STEPS_AHEAD * block.rows)
+            for u in range(0, times if times > 1 else 0, every):
+                # Each row is asked for once a line.
+                turn = e.inst("i64", f"and i64 {e.inst('i64', f'udiv {e.i64(e.add(loop.iv, u))}, {every}').text}, {_ROWS_AHEAD - 1}")
+                prefetch(e, e.offset(next_a, e.add(e.mul(turn, a_row), at_a), "i8"), near=2)
             for u in range(times):
-                sums = step(sums, e.offset(at_a, u * block.rows, kind.word), e.offset(at_b, u * columns, kind.word))
+                sums = step(sums, e.add(at_a, e.mul(a_step, u)), e.offset(at_b, u * columns, kind.word))
             loop.next = sums
         sums = loop.results
     write_block(e, kind, block, sums, c, c_row, accumulate)
@@ -74,22 +80,15 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     return name
 
 
-def ask_for_block(e: Emitter, kind: Elements, c: Value, c_row: Index, rows: int, columns: int) -> None:
-    """Have a block of C brought into the caches, line by line, while it is computed."""
-    for i in range(rows):
-        for j in range(0, columns, LINE // kind.acc_bytes):
-            prefetch(e, e.offset(c, e.add(e.mul(c_row, i), j), kind.acc), to_write=True)
-
-
-def prefetch(e: Emitter, pointer: Value, *, to_write: bool, near: int = 3) -> None:
+def prefetch(e: Emitter, pointer: Value, near: int = 3) -> None:
     """Have memory brought into the caches, the first (`near` 3) or the second one (2)."""
     e.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    e.void(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 {int(to_write)}, i32 {near}, i32 1)")
+    e.void(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 {near}, i32 1)")
 
 
 def ask_beyond(e: Emitter, pointer: Value, type: str, elements: Index, near: int = 3) -> None:
     """Have what lies so many elements further on brought into the caches, should there be anything."""
-    prefetch(e, e.inst("ptr", f"getelementptr {type}, ptr {pointer.text}, {e.i64(elements)}"), to_write=False, near=near)
+    prefetch(e, e.inst("ptr", f"getelementptr {type}, ptr {pointer.text}, {e.i64(elements)}"), near)
 
 
 def write_block(e: Emitter, kind: Elements, block: GemmSchedule, sums: Sequence[Value], c: Value, c_row: Index, accumulate: Value) -> None:

@@ -18,12 +18,11 @@ from tilejit.backends.cpu.products.kernels import (
     params_of,
 )
 from tilejit.backends.cpu.products.packing import pack_left, pack_right
-from tilejit.backends.cpu.products.tiles import SIDE, begin_tiles, end_tiles, tile_kernel, whole_steps
+from tilejit.backends.cpu.products.tiles import ROW_BYTES, SIDE, begin_tiles, end_tiles, tile_kernel, whole_steps
 from tilejit.backends.cpu.schedule import GemmSchedule
 
-_FEW_ROWS = 32
 _STRIP = 256
-"""Columns of B that are packed at a time for few rows."""
+"""Columns of B that are packed at a time for tiles, whose shapes are told once then."""
 
 
 def round_up(value: int, unit: int) -> int:
@@ -54,7 +53,14 @@ def scratch_bytes(kind: Elements, block: GemmSchedule, m: int | None, n: int | N
     depth = block.kc if k is None else min(round_up(-(-k // kind.group), SIDE if kind.tiles else 1), block.kc)
     rows = block.mc if m is None else min(round_up(m, block.rows), block.mc)
     width = block.nc if n is None else min(round_up(n, columns), block.nc)
+    if m is not None and m <= block.mc:
+        width = min(width, _strip(kind, columns))
     return round_up(depth * rows * kind.acc_bytes, 64) + (depth + (1 if kind.corrected else 0)) * width * kind.acc_bytes + 64
+
+
+def _strip(kind: Elements, columns: int) -> int:
+    """Columns that are packed and multiplied before the next ones."""
+    return max(columns, _STRIP // columns * columns) if kind.tiles else columns
 
 
 def packed(module: Module, kind: Elements) -> str:
@@ -76,28 +82,27 @@ def packed(module: Module, kind: Elements) -> str:
         depth = e.min(e.sub(k, first), deep)
         return depth, steps_of(e, kind, depth)
 
-    with e.when(e.icmp("sle", m, _FEW_ROWS), "few"):
-        # They use a panel of B once: it is multiplied before it leaves the second cache.
-        with e.loop(0, k, deep, name="pc") as pc:
-            depth, steps = along(pc.iv)
-            parts.pack_rows(0, m, pc.iv, depth, steps)
-            with e.loop(0, n, max(columns, _STRIP // columns * columns), name="jc") as jc:
-                width = e.min(e.sub(n, jc.iv), max(columns, _STRIP // columns * columns))
-                parts.pack_columns(jc.iv, width, pc.iv, depth, steps)
-                parts.multiply(0, m, jc.iv, width, steps, binary(e, "or", accumulate, e.icmp("sgt", pc.iv, 0)))
-        e.void("ret void")
-        e.place(e.fresh("unreached"))
+    lies = parts.lies_as_packed(k)
+    # Panels are multiplied before they leave the second cache, and kept for the other rows of A, if there are any.
+    strip = _strip(kind, columns)
+    again = e.inst("i64", f"zext {e.icmp('sgt', m, block.mc)} to i64")
     with e.loop(0, n, block.nc, name="jc") as jc:
         width = e.min(e.sub(n, jc.iv), block.nc)
         with e.loop(0, k, deep, name="pc") as pc:
             depth, steps = along(pc.iv)
             adding = binary(e, "or", accumulate, e.icmp("sgt", pc.iv, 0))
-            parts.pack_columns(jc.iv, width, pc.iv, depth, steps)
             with e.loop(0, m, block.mc, name="ic") as ic:
-                e.look()
                 height = e.min(e.sub(m, ic.iv), block.mc)
-                parts.pack_rows(ic.iv, height, pc.iv, depth, steps)
-                parts.multiply(ic.iv, height, jc.iv, width, steps, adding)
+                # Rows that lie as a panel would need no packing, but for those below whole blocks.
+                there = e.inst("i64", f"select {lies}, {e.i64(e.sub(height, e.inst('i64', f'urem {e.i64(height)}, {block.rows}')))}, i64 0")
+                parts.pack_rows(e.add(ic.iv, there), e.sub(height, there), pc.iv, depth, steps)
+                with e.loop(0, width, strip, name="strip") as across:
+                    e.look()
+                    wide, left = e.min(e.sub(width, across.iv), strip), e.add(jc.iv, across.iv)
+                    panels = e.offset(packed_b, e.mul(e.mul(across.iv, again), panel_steps(e, kind, steps)), kind.word)
+                    with e.when(e.icmp("eq", ic.iv, 0), "first"):
+                        parts.pack_columns(panels, left, wide, pc.iv, depth, steps)
+                    parts.multiply(panels, (ic.iv, there, height), (left, wide), pc.iv, steps, adding)
     e.void("ret void")
     e.finish()
     return name
@@ -115,14 +120,21 @@ class _Parts:
     c: tuple[Value, Value]
     packed: tuple[Value, Value]
 
-    def pack_columns(self, first: Index, width: Index, down: Index, depth: Index, steps: Index) -> None:
+    def lies_as_packed(self, k: Value) -> Value:
+        """Whether words of A lie in memory as in a panel, row by row."""
+        e, kind = self.e, self.kind
+        if kind.a.memory != kind.a.lane or kind.corrected:
+            return Value("false", "i1")
+        whole = SIDE * kind.group if kind.tiles else kind.group
+        return binary(e, "and", e.icmp("eq", self.a[2], 1), e.icmp("eq", e.inst("i64", f"urem {k}, {whole}"), 0))
+
+    def pack_columns(self, to: Value, first: Index, width: Index, down: Index, depth: Index, steps: Index) -> None:
         e, kind, (b, b_row, b_col) = self.e, self.kind, self.b
         columns = self.block.vectors * kind.lanes
         with e.loop(0, width, columns, name="pack_b") as loop:
-            e.look()
             at = e.offset(b, e.add(e.mul(down, b_row), e.mul(e.add(first, loop.iv), b_col)), kind.b.memory)
-            to, count = e.offset(self.packed[1], e.mul(loop.iv, panel_steps(e, kind, steps)), kind.word), e.min(e.sub(width, loop.iv), columns)
-            e.void(f"call void @{pack_right(e.module, kind, columns)}({to}, {at}, {b_col}, {b_row}, {e.i64(count)}, {e.i64(depth)})")
+            panel, count = e.offset(to, e.mul(loop.iv, panel_steps(e, kind, steps)), kind.word), e.min(e.sub(width, loop.iv), columns)
+            e.void(f"call void @{pack_right(e.module, kind, columns)}({panel}, {at}, {b_col}, {b_row}, {e.i64(count)}, {e.i64(depth)})")
 
     def pack_rows(self, first: Index, height: Index, down: Index, depth: Index, steps: Index) -> None:
         e, kind, (a, a_row, a_col), rows = self.e, self.kind, self.a, self.block.rows
@@ -131,11 +143,24 @@ class _Parts:
             to, count = e.offset(self.packed[0], e.mul(loop.iv, steps), kind.word), e.min(e.sub(height, loop.iv), rows)
             e.void(f"call void @{pack_left(e.module, kind, rows)}({to}, {at}, {a_row}, {a_col}, {e.i64(count)}, {e.i64(depth)})")
 
-    def multiply(self, top: Index, height: Index, left: Index, width: Index, steps: Index, adding: Value) -> None:
-        e, kind, (c, c_row) = self.e, self.kind, self.c
-        corner = e.offset(c, e.add(e.mul(top, c_row), left), kind.acc)
-        values = [*self.packed, corner, c_row, e.i64(height), e.i64(width), e.i64(steps), adding]
-        e.void(f"call void @{block_function(e.module, kind, self.block)}({', '.join(map(str, values))})")
+    def multiply(self, panels: Value, rows: tuple[Value, Value, Index], columns: tuple[Index, Index], down: Value, steps: Index, adding: Value) -> None:
+        """Panels of B with rows of A as they lie, up to `there`, and with packed ones."""
+        e, kind, block, (c, c_row), (a, a_row, _) = self.e, self.kind, self.block, self.c, self.a
+        (top, there, height), (left, wide) = rows, columns
+        lane = kind.a.dtype.get_byte()
+        for start, count, from_a, across, along in (
+            (0, there, e.offset(a, e.add(e.mul(top, a_row), down), kind.a.memory), e.mul(a_row, lane), kind.acc_bytes),
+            (there, e.sub(height, there), self.packed[0], packed_row(kind), block.rows * kind.acc_bytes),
+        ):
+            with e.when(e.icmp("sgt", count, 0), "rows"):
+                corner = e.offset(c, e.add(e.mul(e.add(top, start), c_row), left), kind.acc)
+                values = [from_a, *map(e.i64, (across, along)), panels, corner, c_row, *map(e.i64, (count, wide, steps)), adding]
+                e.void(f"call void @{block_function(e.module, kind, block)}({', '.join(map(str, values))})")
+
+
+def packed_row(kind: Elements) -> int:
+    """Bytes between rows of a panel of A, which are tiles or words of each step."""
+    return ROW_BYTES if kind.tiles else kind.acc_bytes
 
 
 def panel_steps(e: Emitter, kind: Elements, steps: Index) -> Index:
@@ -162,36 +187,39 @@ def clear_without_depth(e: Emitter, kind: Elements, c: tuple[Value, Value], size
 
 
 def block_function(module: Module, kind: Elements, block: GemmSchedule) -> str:
-    """`void (ptr a, ptr b, ptr c, i64 c_row, i64 height, i64 width, i64 steps, i1 accumulate)`: a part of C from its panels.
+    """A part of C from its panels.
 
     Panels follow each other; register blocks at the edges of C go through a tile of their own.
     """
     name = f"gemm.blocks.{kind.name}"
     if name in module.functions:
         return name
-    params = params_of("ptr a, ptr b, ptr c, i64 c_row, i64 height, i64 width, i64 steps, i1 accumulate")
-    packed_a, packed_b, corner, c_row, height, width, steps, accumulate = params
+    params = params_of("ptr a, i64 a_row, i64 a_step, ptr b, ptr c, i64 c_row, i64 height, i64 width, i64 steps, i1 accumulate")
+    rows_of_a, a_row, a_step, packed_b, corner, c_row, height, width, steps, accumulate = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     columns = block.vectors * kind.lanes
     tile = e.alloca(f"[{block.rows * columns} x {kind.acc}]")
     micro = tile_kernel(module, kind) if kind.tiles else packed_kernel(module, kind, block)
     if kind.tiles:
         begin_tiles(e)
+    stride = e.inst("i64", f"select {e.icmp('eq', a_step, kind.acc_bytes)}, {a_row}, {e.i64(e.mul(steps, kind.acc_bytes))}")
     with e.loop(0, width, columns, name="jr") as jr:
         right = e.offset(packed_b, e.mul(jr.iv, panel_steps(e, kind, steps)), kind.word)
         wide = e.sub(width, jr.iv)
         with e.loop(0, height, block.rows, name="ir") as ir:
-            left = e.offset(packed_a, e.mul(ir.iv, steps), kind.word)
+            # Packed or not, a row begins a stride after the one above; panels follow each other.
+            left = e.offset(rows_of_a, e.mul(ir.iv, stride), "i8")
+            beyond = e.offset(left, e.mul(stride, block.rows), "i8")
             high = e.sub(height, ir.iv)
             place = e.offset(corner, e.add(e.mul(ir.iv, c_row), jr.iv), kind.acc)
             full = binary(e, "and", e.icmp("sge", wide, columns), e.icmp("sge", high, block.rows))
             stem = e.fresh("block")
             e.cbr(full, f"{stem}.full", f"{stem}.edge")
             e.place(f"{stem}.full")
-            e.void(f"call void @{micro}({left}, {right}, {place}, {c_row}, {steps}, {accumulate})")
+            e.void(f"call void @{micro}({left}, {a_row}, {a_step}, {right}, {place}, {c_row}, {steps}, {accumulate}, {beyond})")
             e.br(f"{stem}.done")
             e.place(f"{stem}.edge")
-            e.void(f"call void @{micro}({left}, {right}, {tile}, i64 {columns}, {steps}, i1 false)")
+            e.void(f"call void @{micro}({left}, {a_row}, {a_step}, {right}, {tile}, i64 {columns}, {steps}, i1 false, {beyond})")
             _copy_edge(e, kind, block, tile, (place, c_row), (e.min(high, block.rows), wide), accumulate)
             e.br(f"{stem}.done")
             e.place(f"{stem}.done")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
 from tilejit.backends.cpu.llvm.vector import constant, typed
 from tilejit.backends.cpu.products.elements import Elements
-from tilejit.backends.cpu.products.kernels import ask_for_block, function_emitter, params_of
+from tilejit.backends.cpu.products.kernels import MICRO, function_emitter, params_of
 
 SIDE = 16
 """Rows of a tile, and words of a row."""
@@ -59,14 +59,14 @@ def tile_kernel(module: Module, kind: Elements) -> str:
     name = f"gemm.micro.{kind.name}"
     if name in module.functions:
         return name
-    params = params_of("ptr a, ptr b, ptr c, i64 c_row, i64 steps, i1 accumulate")
-    a, b, c, c_row, steps, accumulate = params
+    params = params_of(MICRO)
+    a, a_row, a_step, b, c, c_row, steps, accumulate, _ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
-    ask_for_block(e, kind, c, c_row, 2 * SIDE, 2 * SIDE)
     zero_tiles(e, 4)
+    lefts = [e.offset(a, e.mul(a_row, t * SIDE), "i8") for t in range(2)]
     with e.loop(0, steps, SIDE) as loop:
         for t, tile in enumerate(_LEFT):
-            move_tile(e, "tileloadd", tile, e.offset(e.offset(a, e.mul(loop.iv, 2 * SIDE), kind.word), t * SIDE * SIDE, kind.word), ROW_BYTES)
+            move_tile(e, "tileloadd", tile, e.offset(lefts[t], e.mul(loop.iv, a_step), "i8"), a_row)
         for u, tile in enumerate(_RIGHT):
             move_tile(e, "tileloadd", tile, e.offset(e.offset(b, e.mul(loop.iv, 2 * SIDE), kind.word), u * SIDE, kind.word), 2 * ROW_BYTES)
         for t, left in enumerate(_LEFT):

@@ -18,7 +18,7 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import binary
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import added, head_words, lane_mask, masked_load, masked_store
-from tilejit.backends.cpu.products.packed import block_function, panel_steps, steps_of
+from tilejit.backends.cpu.products.packed import block_function, packed_row, panel_steps, steps_of
 from tilejit.backends.cpu.products.packing import pack_left, pack_right
 from tilejit.backends.cpu.products.tiles import SIDE
 from tilejit.backends.cpu.schedule import GemmSchedule
@@ -223,7 +223,8 @@ class _Step:
                     right = g.offset(memory[1], g.add(g.mul(block.iv, words[1]), g.mul(j, panel_steps(g, kind, steps))), kind.word)
                     own = g.offset(corner, g.mul(g.mul(m, n), block.iv), kind.acc) if plan.apart else corner
                     add = Value("false", "i1") if plan.apart else binary(g, "or", adding, g.icmp("sgt", block.iv, 0))
-                    values = [left, right, own, *map(g.i64, (row_of_c, height, width, steps)), add]
+                    strides = map(g.i64, (packed_row(kind), plan.block.rows * kind.acc_bytes))
+                    values = [left, *strides, right, own, *map(g.i64, (row_of_c, height, width, steps)), add]
                     g.void(f"call void @{run}({', '.join(map(str, values))})")
 
         e = self.f.e
