@@ -86,11 +86,12 @@ def _float_compare(predicate: str) -> Rule:
 
 
 def _float_extreme(predicate: str) -> Rule:
-    """max/min that propagate NaN: one native instruction (which returns b when either is NaN), then a when a is NaN."""
+    """max/min that propagate NaN: one native instruction, which returns a when either is NaN, then NaN when b is: a, the sum so far, waits for nothing."""
 
     def rule(at: Lanes, a: Value, b: Value) -> Value:
-        picked = select(at.e, fcmp(at.e, predicate, a, b), a, b)
-        return select(at.e, fcmp(at.e, "uno", a, a), a, picked)
+        picked = select(at.e, fcmp(at.e, predicate, b, a), b, a)
+        # Not b, though that is NaN: LLVM would see one choice of two conditions in it.
+        return select(at.e, fcmp(at.e, "uno", b, b), constant(b.type, float("nan")), picked)
 
     return rule
 

@@ -18,6 +18,7 @@ from tilejit.backends.cpu.memory.guards import check_box
 from tilejit.backends.cpu.memory.storage import Array, aligned, sub_box
 from tilejit.backends.cpu.nests import fold, stream
 from tilejit.backends.cpu.nests.cells import Cells, Place
+from tilejit.backends.cpu.nests.cut import cut
 from tilejit.backends.cpu.nests.extents import space_extents
 from tilejit.backends.cpu.nests.nest import Box, Walk, copy_box, sweep, sweep_again
 from tilejit.backends.cpu.nests.plan import Kind, Write, make_plan, scheduled
@@ -42,13 +43,14 @@ def _fills_rows(store: d.StoreOp) -> bool:
 
 
 def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
-    """Code for ops that form one nest; `outputs` are the results that are used elsewhere."""
+    """Code for ops that form a nest, or some; `outputs` are the results that are used elsewhere."""
     replaced = {store.value: f.array(store.value) for store in ops if isinstance(store, d.StoreOp) and _moves_within(f, store)}
     for value, source in replaced.items():
         copy = f.new_array(source.dtype, source.shape, source.valid, ops[0].span)
         copy_box(f.e, copy, source, source.valid)
         f.values[value] = copy
-    GroupWriter(f, ops, outputs).run()
+    for part, crossing in cut(f, ops, outputs):
+        GroupWriter(f, part, crossing).run()
     f.values.update(replaced)
 
 
