@@ -44,7 +44,7 @@ LOOKED, DUE, TURNS = 11, 12, 13
 INTERRUPTED = -1
 """What a call returns that was stopped, where it returns that and not something else."""
 
-TEAM_RUN, TEAM_YIELD = "tj_team_run.3", "tj_team_yield.3"
+TEAM_RUN, TEAM_YIELD = "tj_team_run.4", "tj_team_yield.4"
 """Functions of the pool, in the code of every kernel that shares out work; numbered, so that no kernel meets the pool of another version."""
 
 
@@ -79,15 +79,14 @@ class Team(enum.IntEnum):
     SLEEPERS = 9
     GATE = 16
     """Number of workers that take part in the present work, and whether it is closed to others."""
-    PARTS = 24
-    """How many stretches the trips are cut into, one for each thread that may take part."""
-    MOST = 25
-    LEAST = 26
-    """How many trips may be taken at once."""
-    TASK = 32
-    ARGS = 33
-    CHUNK = 35
-    """Trips to take at once."""
+    MOST = 24
+    LEAST = 25
+    """How many trips of the last phase may be taken at once."""
+    TICKET = 26
+    """Counts the phases whose parts are fixed."""
+    PHASES = 32
+    PHASE_COUNT = 33
+    """Address of the descriptions of the phases (Phase below), and their number."""
     LIMIT = 36
     """Workers that may take part."""
     SCRATCH = 37
@@ -108,8 +107,31 @@ class Team(enum.IntEnum):
     MEASURED = 48 + 8 * 64 + 32 * 254
     """MEASURED_COUNT pairs: a task, and the cycles that its first trip took the last time."""
     STRETCHES = 48 + 8 * 64 + 32 * 254 + 2 * 64
-    """For each part its first trip that nobody took yet and its end, in a cache line of its own."""
-    SIZE = 48 + 8 * 64 + 32 * 254 + 2 * 64 + 8 * 128
+    """For each part of each phase its first trip that nobody took yet, its end, and the last ticket for which it was taken whole, in a cache line of its own."""
+    DONE = 48 + 8 * 64 + 32 * 254 + 2 * 64 + 3 * 8 * 128
+    """For each phase how many trips are over, in a cache line of its own."""
+    SIZE = 48 + 8 * 64 + 32 * 254 + 2 * 64 + 3 * 8 * 128 + 3 * 8
+
+
+class Phase(enum.IntEnum):
+    """A phase of shared work: what the caller says, then what becomes of it."""
+
+    TASK = 0
+    ARGS = 1
+    TRIPS = 2
+    CHUNK = 3
+    """Trips to take at once; 0: the first one is measured, which only a phase alone may ask for."""
+    CREW = 4
+    """The most threads that have enough to do."""
+    PARTS = 5
+    """How many stretches the trips are cut into, one for each thread that may take part."""
+    FIXED = 6
+    """Not 0: the ticket with which a thread takes a whole part, its own."""
+    SIZE = 8
+
+
+MAX_PHASES = 3
+STRETCHES_OF_PHASE = 128
 
 
 LOCK_COUNT = 64

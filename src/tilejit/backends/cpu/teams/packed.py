@@ -109,10 +109,7 @@ def multiply_together(f: FunctionWriter, product: Product, plan: Plan, crew: Val
         here = quotient_up(e, part, plan.deep)
         adding = binary(e, "or", flag_of(product.accumulate), e.icmp("sgt", loop.iv, 0))
         step = _Step(f, product, plan, words, (packed_a, packed_b, sums), (loop.iv, part, here), adding)
-        step.pack(crew)
-        step.multiply(crew)
-        if plan.apart:
-            step.add(crew)
+        team.run_phases(f, crew, [step.pack(), step.multiply(), *([step.add()] if plan.apart else [])])
 
 
 _SIDE = 4
@@ -151,7 +148,7 @@ class _Step:
     ) -> None:  # fmt: skip
         self.f, self.product, self.plan, self.words, self.memory, self.depth, self.adding = f, product, plan, words, memory, depth, adding
 
-    def pack(self, crew: Value) -> None:
+    def pack(self) -> team.Trips:
         plan, product = self.plan, self.product
         first, part, blocks = self.depth
 
@@ -193,9 +190,9 @@ class _Step:
 
         e = self.f.e
         estimate = nanoseconds(e, plan.block.rows, _PACK_PER_STEP, e.min(part, plan.deep))
-        self._run(crew, body, e.mul(plan.pieces(e, plan.panels), blocks), estimate)
+        return self._trips(body, e.mul(plan.pieces(e, plan.panels), blocks), estimate)
 
-    def multiply(self, crew: Value) -> None:
+    def multiply(self) -> team.Trips:
         plan, product = self.plan, self.product
         _, part, blocks = self.depth
         tile = plan.tile
@@ -230,9 +227,9 @@ class _Step:
         e = self.f.e
         tiles = _places(e, plan.tiles)
         depth = e.min(part, plan.deep) if plan.apart else part
-        self._run(crew, body, e.mul(tiles, blocks) if plan.apart else tiles, nanoseconds(e, tile[0], tile[1], depth))
+        return self._trips(body, e.mul(tiles, blocks) if plan.apart else tiles, nanoseconds(e, tile[0], tile[1], depth))
 
-    def add(self, crew: Value) -> None:
+    def add(self) -> team.Trips:
         """Add the sums of the blocks up in order, row by row."""
         plan, product = self.plan, self.product
         blocks = self.depth[2]
@@ -253,8 +250,8 @@ class _Step:
                 masked_store(g, kind, block.results[0], place, mask, kind.lanes)
 
         e = self.f.e
-        self._run(crew, body, product.sizes[0], nanoseconds(e, product.sizes[1], _PACK_PER_STEP, blocks))
+        return self._trips(body, product.sizes[0], nanoseconds(e, product.sizes[1], _PACK_PER_STEP, blocks))
 
-    def _run(self, crew: Value, body: team.RangeBody, count: Index, estimate: Index) -> None:
+    def _trips(self, body: team.RangeBody, count: Index, estimate: Index) -> team.Trips:
         task, args = team.write_range_task(self.f, [], body)
-        team.run_trips(self.f, crew, task, args, count, estimate)
+        return team.Trips(task, args, count, estimate)

@@ -2,20 +2,21 @@
 
 The first kernel of a process that wants it starts the pool, with a copy of the code that stays; the others find it running.
 
-    i64 @tj_team_run.3(ptr team, ptr task, ptr args, ptr context, ptr arena, i64 trips, i64 chunk, i64 crew)
+    i64 @tj_team_run.4(ptr team, ptr context, ptr arena, ptr phases, i64 count)
 
-runs the trips [0, trips) of `task`, an
+runs `count` phases (abi.Phase), one when the one before is over: of each the trips [0, trips) of its task, an
 
     i64 @task(ptr args, ptr context, ptr arena, i64 begin, i64 end)
 
-on this thread and on workers, `crew` threads at most, which take `chunk` trips at a time. Every thread has a stretch of the trips that it takes from
+on this thread and on workers, as many as its `crew` at most, which take `chunk` trips at a time. Every thread has a stretch of the trips that it takes from
 first, and takes from those of others when its own is done; only then do threads write to the same memory. Of the trips that fail the lowest one counts: those
-before it are still run. With `chunk` 0 nobody knows how long a trip takes: the first one is measured, and
+before it are still run, and no later phase. With `chunk` 0 nobody knows how long a trip takes: the first one is measured, and
 workers that sleep are woken only if the others are worth it, or at once if they were the last time. Work that is over before a
 worker arrives waits for none.
 
 Where torch is in the process and has as many threads, its own do the work (they are OpenMP's, which can be asked): two pools that each keep every
-processor busy while they look for work would be in each other's way.
+processor busy while they look for work would be in each other's way. They come together, so that brief phases are simply cut into a part for each: a thread
+then writes once to memory that others write to, when its part is over. Parts that nobody came for are the caller's.
 
 Who finds the pool in use, by another Python thread or because the task itself shares out work, runs all trips alone.
 """
@@ -26,9 +27,10 @@ from string import Template
 
 from tilejit.backends.cpu.llvm.look import LOOK, LOOK_TEXT
 from tilejit.backends.cpu.teams.accesses import with_accesses
+from tilejit.backends.cpu.teams.phases_text import PHASES_TEXT
 from tilejit.backends.cpu.teams.workers_text import WORKERS_TEXT
 from tilejit.runtime.call import abi
-from tilejit.runtime.call.abi import Team, Worker
+from tilejit.runtime.call.abi import Phase, Team, Worker
 
 SPIN_CYCLES = 50_000
 """About 20 µs: how long a thread looks for work, or waits for its end, and does nothing else."""
@@ -44,22 +46,24 @@ WAKE_FACTOR = 8
 """A thread that sleeps must have so many times more to do than one that is awake."""
 LEAST_BORROWED = 4
 """With fewer threads two pools hardly meet, and OpenMP, which waits for every one of its threads, suffers more where other programs run."""
+FIXED = 8
+"""Up to so many times what is worth a thread that is awake, all parts of a phase are for one thread each: what a slower one could hand over is not worth asking."""
 _CLOSED = 1 << 30
 _LARGEST = (1 << 63) - 1
 
 
 def pool_text() -> str:
     """LLVM text of the module."""
-    names = {f"T_{slot.name}": str(int(slot)) for slot in Team} | {f"W_{slot.name}": str(int(slot)) for slot in Worker}
+    names = {f"{kind.__name__[0]}_{slot.name}": str(int(slot)) for kind in (Team, Worker, Phase) for slot in kind}
     numbers = {
         "SPIN": SPIN_CYCLES, "WAKE": WAKE_FACTOR, "BORROWED": abi.MAX_WORKERS - 1, "LEAST_BORROWED": LEAST_BORROWED, "LINGER": LINGER_CYCLES,
         "WORTH": WORTH_CYCLES, "WORTH_AWAKE": WORTH_AWAKE_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "MEASURED_MASK": abi.MEASURED_COUNT - 1,
-        "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
+        "FIXED": FIXED, "STRETCHES_OF_PHASE": abi.STRETCHES_OF_PHASE, "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
         "MAX_WORKERS": abi.MAX_WORKERS, "ARENA_BASE": abi.ARENA_BASE, "ARENA_END": abi.ARENA_END, "THREADS": abi.THREADS, "TEAM": abi.TEAM,
         "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS, "RUN": abi.TEAM_RUN, "YIELD": abi.TEAM_YIELD,
         "INTERRUPT": abi.INTERRUPT, "DUE": abi.DUE, "LOOK": LOOK,
     }  # fmt: skip
-    text = Template(WORKERS_TEXT + _RUN_TEXT).substitute(names, **{name: str(number) for name, number in numbers.items()})
+    text = Template(WORKERS_TEXT + PHASES_TEXT + _RUN_TEXT).substitute(names, **{name: str(number) for name, number in numbers.items()})
     return LOOK_TEXT + with_accesses(text, "i64")
 
 
@@ -107,9 +111,9 @@ define internal i64 @worth(i64 %trips, i64 %took, i1 %borrowed) noinline {
 ; Run the first trip and see how long it takes: that decides how many are taken at once. 0: it is not there any more, or failed.
 define internal i64 @measure(ptr %team, ptr %context, ptr %arena) noinline {
 entry:
-  %task = get ptr %team $T_TASK
-  %args = get ptr %team $T_ARGS
-  %next.at = call ptr @stretch(ptr %team, i64 0)
+  %it = get ptr %team $T_PHASES
+  %task = get ptr %it $P_TASK
+  %next.at = call ptr @stretch(ptr %team, i64 0, i64 0)
   %end = get i64 %next.at 1
   %begin = atomicrmw add ptr %next.at, i64 1 monotonic, align 8
   %some = icmp slt i64 %begin, %end
@@ -117,16 +121,15 @@ entry:
 try:
   %t0 = call i64 @llvm.readcyclecounter()
   %begin.end = add i64 %begin, 1
-  %code = call i64 %task(ptr %args, ptr %context, ptr %arena, i64 %begin, i64 %begin.end)
+  %ran = call i64 @run(ptr %team, ptr %it, ptr %context, ptr %arena, i64 %begin, i64 %begin.end)
   %t1 = call i64 @llvm.readcyclecounter()
-  %good = icmp eq i64 %code, 0
-  br i1 %good, label %judge, label %bad
-bad:
-  call void @fail(ptr %team, ptr %context, i64 %begin, i64 %code)
-  br label %none
+  %good = icmp ne i64 %ran, 0
+  br i1 %good, label %judge, label %none
 none:
   ret i64 0
 judge:
+  %done.at = call ptr @done(ptr %team, i64 0)
+  %old = atomicrmw add ptr %done.at, i64 1 monotonic, align 8
   %difference = sub i64 %t1, %t0
   %took = call i64 @llvm.smax.i64(i64 %difference, i64 1)
   %at_once = udiv i64 $CHUNK_CYCLES, %took
@@ -134,7 +137,7 @@ judge:
   %least = get i64 %team $T_LEAST
   %fit = call i64 @llvm.smin.i64(i64 %at_once, i64 %most)
   %pieces = call i64 @llvm.smax.i64(i64 %fit, i64 %least)
-  %chunk.at = call ptr @slot(ptr %team, i64 $T_CHUNK)
+  %chunk.at = call ptr @slot(ptr %it, i64 $P_CHUNK)
   store atomic i64 %pieces, ptr %chunk.at monotonic, align 8
   %known.at = call ptr @measured(ptr %team, ptr %task)
   put ptr %task %known.at 0
@@ -145,7 +148,7 @@ judge:
 ; Take part, let nobody in any more, and wait for those who are inside.
 define internal void @lead(ptr %team, ptr %context, ptr %arena) noinline {
 entry:
-  call void @take_part(ptr %team, ptr %context, ptr %arena, i64 0)
+  call void @take_phases(ptr %team, ptr %context, ptr %arena, i64 0, i1 false, i1 false)
   %gate = call ptr @slot(ptr %team, i64 $T_GATE)
   %inside = atomicrmw or ptr %gate, i32 $CLOSED acq_rel, align 4
   %none = icmp eq i32 %inside, 0
@@ -225,7 +228,7 @@ entry:
 caller:
   %context = get ptr %work 1
   %arena = get ptr %work 2
-  call void @lead(ptr %team, ptr %context, ptr %arena)
+  call void @take_phases(ptr %team, ptr %context, ptr %arena, i64 0, i1 true, i1 true)
   ret void
 helper:
   %number = sext i32 %told to i64
@@ -239,21 +242,65 @@ help:
   put i64 %number %me $W_HOME
   ; Its next work may be torch's.
   call void @llvm.x86.sse.stmxcsr(ptr %mode)
-  ; Nobody shuts them out, since OpenMP waits for all of its threads: to be counted takes one write.
-  %gate = call ptr @slot(ptr %team, i64 $T_GATE)
-  %inside = atomicrmw add ptr %gate, i32 1 acq_rel, align 4
-  call void @work(ptr %team, ptr %me)
-  call void @leave(ptr %gate)
+  call void @work(ptr %team, ptr %me, i1 true)
   call void @llvm.x86.sse.ldmxcsr(ptr %mode)
   br label %done
 done:
   ret void
 }
 
-define i64 @$RUN(ptr %team, ptr %task, ptr %args, ptr %context, ptr %arena, i64 %trips, i64 %chunk, i64 %crew) {
+; The most threads that any of the phases is worth, and those that it has trips for.
+define internal { i64, i64 } @most(ptr %phases, i64 %count) noinline {
+entry:
+  br label %phase
+phase:
+  %number = phi i64 [ 0, %entry ], [ %number1, %phase ]
+  %worth = phi i64 [ 1, %entry ], [ %worth1, %phase ]
+  %useful = phi i64 [ 1, %entry ], [ %useful1, %phase ]
+  %line = shl i64 %number, 3
+  %it = call ptr @slot(ptr %phases, i64 %line)
+  %crew = get i64 %it $P_CREW
+  %trips = get i64 %it $P_TRIPS
+  %own = call i64 @llvm.smin.i64(i64 %crew, i64 %trips)
+  %worth1 = call i64 @llvm.smax.i64(i64 %worth, i64 %crew)
+  %useful1 = call i64 @llvm.smax.i64(i64 %useful, i64 %own)
+  %number1 = add i64 %number, 1
+  %last = icmp eq i64 %number1, %count
+  br i1 %last, label %done, label %phase
+done:
+  %r0 = insertvalue { i64, i64 } poison, i64 %worth1, 0
+  %r1 = insertvalue { i64, i64 } %r0, i64 %useful1, 1
+  ret { i64, i64 } %r1
+}
+
+; All phases on this thread.
+define internal i64 @alone(ptr %context, ptr %arena, ptr %phases, i64 %count) noinline {
+entry:
+  br label %phase
+phase:
+  %number = phi i64 [ 0, %entry ], [ %number1, %good ]
+  %line = shl i64 %number, 3
+  %it = call ptr @slot(ptr %phases, i64 %line)
+  %task = get ptr %it $P_TASK
+  %args = get ptr %it $P_ARGS
+  %trips = get i64 %it $P_TRIPS
+  %code = call i64 %task(ptr %args, ptr %context, ptr %arena, i64 0, i64 %trips)
+  %fine = icmp eq i64 %code, 0
+  br i1 %fine, label %good, label %done
+good:
+  %number1 = add i64 %number, 1
+  %last = icmp eq i64 %number1, %count
+  br i1 %last, label %done, label %phase
+done:
+  ret i64 %code
+}
+
+define i64 @$RUN(ptr %team, ptr %context, ptr %arena, ptr %phases, i64 %count) {
 entry:
   %threads = call i64 @thread_count(ptr %team, ptr %context)
-  %useful = call i64 @llvm.smin.i64(i64 %crew, i64 %trips)
+  %most = call { i64, i64 } @most(ptr %phases, i64 %count)
+  %crew = extractvalue { i64, i64 } %most, 0
+  %useful = extractvalue { i64, i64 } %most, 1
   %wanted = call i64 @llvm.smin.i64(i64 %threads, i64 %useful)
   %several = icmp sgt i64 %wanted, 1
   br i1 %several, label %lock, label %alone
@@ -263,27 +310,11 @@ lock:
   %free = icmp eq i64 %old, 0
   br i1 %free, label %ours, label %alone
 alone:
-  %code.alone = call i64 %task(ptr %args, ptr %context, ptr %arena, i64 0, i64 %trips)
+  %code.alone = call i64 @alone(ptr %context, ptr %arena, ptr %phases, i64 %count)
   ret i64 %code.alone
 
 ours:
   %helpers = sub i64 %wanted, 1
-  %openmp = call ptr @openmp(ptr %team, i64 %wanted)
-  %borrowed = icmp ne ptr %openmp, null
-  br i1 %borrowed, label %describe, label %start
-start:
-  call void @start_workers(ptr %team, i64 %helpers)
-  br label %describe
-describe:
-  put ptr %task %team $T_TASK
-  put ptr %args %team $T_ARGS
-  %record = get ptr %context $INTERRUPT
-  put ptr %record %team $T_INTERRUPT
-  call void @cut(ptr %team, i64 %trips, i64 %wanted)
-  %failed.at = call ptr @slot(ptr %team, i64 $T_FAILED_AT)
-  store atomic i64 $LARGEST, ptr %failed.at monotonic, align 8
-  %mode.at = call ptr @slot(ptr %team, i64 $T_FLOAT_MODE)
-  call void @llvm.x86.sse.stmxcsr(ptr %mode.at)
   ; Scratch memory: as much as this thread has left, so that a trip finds the same everywhere.
   %arena.end = get i64 %context $ARENA_END
   %arena.top = ptrtoint ptr %arena to i64
@@ -293,31 +324,47 @@ describe:
   %nowhere = icmp eq ptr %arena, null
   %bytes = select i1 %nowhere, i64 0, i64 %positive
   put i64 %bytes %team $T_SCRATCH
-  ; Chunks: not so many trips at once that a thread could be left without, nor more chunks than balance needs.
-  %portions = mul i64 %wanted, 4
-  %share = udiv i64 %trips, %portions
-  %most = call i64 @llvm.smax.i64(i64 %share, i64 1)
-  %eighth = udiv i64 %most, 8
-  %least = call i64 @llvm.smax.i64(i64 %eighth, i64 1)
-  put i64 %most %team $T_MOST
-  put i64 %least %team $T_LEAST
-  %fit = call i64 @llvm.smin.i64(i64 %chunk, i64 %most)
-  %sized = call i64 @llvm.smax.i64(i64 %fit, i64 %least)
+  %openmp = call ptr @openmp(ptr %team, i64 %wanted)
+  %borrowed = icmp ne ptr %openmp, null
+  br i1 %borrowed, label %describe, label %start
+start:
+  call void @start_workers(ptr %team, i64 %helpers)
+  br label %describe
+describe:
+  put ptr %phases %team $T_PHASES
+  put i64 %count %team $T_PHASE_COUNT
+  %record = get ptr %context $INTERRUPT
+  put ptr %record %team $T_INTERRUPT
+  %failed.at = call ptr @slot(ptr %team, i64 $T_FAILED_AT)
+  store atomic i64 $LARGEST, ptr %failed.at monotonic, align 8
+  %mode.at = call ptr @slot(ptr %team, i64 $T_FLOAT_MODE)
+  call void @llvm.x86.sse.stmxcsr(ptr %mode.at)
+  %task = get ptr %phases $P_TASK
+  %trips = get i64 %phases $P_TRIPS
+  %chunk = get i64 %phases $P_CHUNK
   %unknown = icmp eq i64 %chunk, 0
-  %first = select i1 %unknown, i64 1, i64 %sized
-  %chunk.at = call ptr @slot(ptr %team, i64 $T_CHUNK)
-  store atomic i64 %first, ptr %chunk.at monotonic, align 8
+  br label %cut
+cut:
+  %number = phi i64 [ 0, %describe ], [ %number1, %cut ]
+  call void @cut(ptr %team, i64 %number, i64 %wanted, i1 %borrowed)
+  %number1 = add i64 %number, 1
+  %is_cut = icmp eq i64 %number1, %count
+  br i1 %is_cut, label %begin, label %cut
+begin:
   ; This thread takes part with its own context: work inside is not shared again, and atomic adds take locks.
   %team.at = call ptr @slot(ptr %context, i64 $TEAM)
   %locks.at = call ptr @slot(ptr %context, i64 $LOCKS)
   %locks = call ptr @slot(ptr %team, i64 $T_LOCKS)
   store i64 0, ptr %team.at, align 8
   store ptr %locks, ptr %locks.at, align 8
-  ; Open the gate.
   %limit.at = call ptr @slot(ptr %team, i64 $T_LIMIT)
   store atomic i64 %helpers, ptr %limit.at monotonic, align 8
   %gate = call ptr @slot(ptr %team, i64 $T_GATE)
+  br i1 %borrowed, label %announce, label %open
+open:
   store atomic i32 0, ptr %gate release, align 4
+  br label %announce
+announce:
   %generation = call ptr @slot(ptr %team, i64 $T_GENERATION)
   %g = atomicrmw add ptr %generation, i32 1 seq_cst, align 4
   br i1 %unknown, label %probe, label %certain
@@ -357,8 +404,8 @@ borrow:
   br label %over
 wake_some:
   %some.helpers = call i64 @llvm.smin.i64(i64 %useful.helpers, i64 %helpers)
-  %count = trunc i64 %some.helpers to i32
-  call void @wake(ptr %team, i32 %count)
+  %some.count = trunc i64 %some.helpers to i32
+  call void @wake(ptr %team, i32 %some.count)
   br label %work
 
 work:

@@ -11,7 +11,7 @@ one trip in nanoseconds, or None.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
@@ -21,7 +21,7 @@ from tilejit.backends.cpu.llvm.vector import binary
 from tilejit.backends.cpu.memory.storage import Array, Storage
 from tilejit.passes import cost
 from tilejit.runtime.call import abi
-from tilejit.runtime.call.abi import Team
+from tilejit.runtime.call.abi import Phase, Team
 from tilejit.tile_ir import dialect as d
 
 _EVERYBODY = (1 << 63) - 1
@@ -62,7 +62,7 @@ def run_task(
         else:
             alone()
 
-    run_together(f, [(count, 2), (total, cost.WORTH_NS)], lambda team: run_trips(f, team, task, args, count, estimate, in_long_pieces), run_alone, unless)
+    run_together(f, [(count, 2), (total, cost.WORTH_NS)], lambda team: run_phases(f, team, [Trips(task, args, count, estimate, in_long_pieces)]), run_alone, unless)
 
 
 def run_together(
@@ -88,13 +88,32 @@ def run_together(
     e.place(f"{stem}.done")
 
 
-def run_trips(f: FunctionWriter, team: Value, task: str, args: Value, count: Index, estimate: Estimate, in_long_pieces: bool = False) -> None:
-    """Run the trips [0, count) of a task on several threads, and wait for all of them."""
+@dataclass(frozen=True, slots=True)
+class Trips:
+    """The trips [0, count) of a task, and what is known of them."""
+
+    task: str
+    args: Value
+    count: Index
+    estimate: Estimate
+    in_long_pieces: bool = False
+
+
+def run_phases(f: FunctionWriter, team: Value, phases: Sequence[Trips]) -> None:
+    """Run trips on several threads, one phase when the one before is over, and wait for all of them."""
     e = f.e
-    total: Index = cost.WORTH_NS if estimate is None else e.mul(count, estimate)
+    assert len(phases) <= abi.MAX_PHASES
+    lines = e.alloca(f"[{len(phases) * Phase.SIZE} x i64]", 64)
+    for number, phase in enumerate(phases):
+        total: Index = cost.WORTH_NS if phase.estimate is None else e.mul(phase.count, phase.estimate)
+        known = {
+            Phase.TASK: Value(f"@{phase.task}", "ptr"), Phase.ARGS: phase.args, Phase.TRIPS: e.i64(phase.count),
+            Phase.CHUNK: _chunk(e, total, 1 if phase.in_long_pieces else phase.estimate, certain=len(phases) > 1), Phase.CREW: _crew(e, total, phase.estimate),
+        }  # fmt: skip
+        for slot, value in known.items():
+            e.store(value, e.offset(lines, number * Phase.SIZE + slot, "i64"), 8)
     run = e.load("ptr", e.offset(team, int(Team.RUN), "i64"), 8)
-    chunk, crew = _chunk(e, total, 1 if in_long_pieces else estimate), _crew(e, total, estimate)
-    values = [team, Value(f"@{task}", "ptr"), args, f.context, f.top, e.i64(count), chunk, crew]
+    values = [team, f.context, f.top, lines, e.i64(len(phases))]
     leave_on_failure(e, e.inst("i64", f"call i64 {run.text}({', '.join(map(str, values))})"))
 
 
@@ -115,15 +134,15 @@ def _run_alone(f: FunctionWriter, task: str, args: Value, count: Index, estimate
         leave_on_failure(e, e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, {loop.iv}, {end})"))
 
 
-def _chunk(e: Emitter, total: Index, estimate: Estimate) -> Value:
+def _chunk(e: Emitter, total: Index, estimate: Estimate, *, certain: bool) -> Value:
     """Trips to take at once; 0: measure."""
-    if estimate is None or (isinstance(total, int) and total < cost.CERTAIN_NS):
+    if estimate is None or (isinstance(total, int) and total < cost.CERTAIN_NS and not certain):
         return Value("0", "i64")
     if isinstance(estimate, int):
         chunk = e.i64(max(1, cost.CHUNK_NS // max(estimate, 1)))
     else:
         chunk = e.i64(e.max(e.inst("i64", f"sdiv i64 {cost.CHUNK_NS}, {e.i64(e.max(estimate, 1)).text}"), 1))
-    return chunk if isinstance(total, int) else e.inst("i64", f"select {e.icmp('sge', total, cost.CERTAIN_NS)}, {chunk}, i64 0")
+    return chunk if certain or isinstance(total, int) else e.inst("i64", f"select {e.icmp('sge', total, cost.CERTAIN_NS)}, {chunk}, i64 0")
 
 
 def _crew(e: Emitter, total: Index, estimate: Estimate) -> Value:

@@ -1,4 +1,4 @@
-"""The threads of the pool as LLVM text: how they wait, what each does with its share, how a failure is kept, how they are started."""
+"""The threads of the pool as LLVM text: how they wait, join, how a failure is kept, how they are started."""
 
 WORKERS_TEXT = r"""
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -76,86 +76,6 @@ done:
   ret void
 }
 
-; Take trips until there are none: of the own stretch, in order, then of the others, so that the same thread has the same trips in call after call, with
-; what they need in its caches. After a failure only the trips before it count.
-define internal void @take_part(ptr %team, ptr %context, ptr %arena, i64 %home) noinline {
-entry:
-  %chunk.at = call ptr @slot(ptr %team, i64 $T_CHUNK)
-  %failed.at = call ptr @slot(ptr %team, i64 $T_FAILED_AT)
-  %task = get ptr %team $T_TASK
-  %args = get ptr %team $T_ARGS
-  %parts = get i64 %team $T_PARTS
-  %own = urem i64 %home, %parts
-  br label %part
-part:
-  %visited = phi i64 [ 0, %entry ], [ %visited1, %next ]
-  %number = phi i64 [ %own, %entry ], [ %following, %next ]
-  %next.at = call ptr @stretch(ptr %team, i64 %number)
-  %end = get i64 %next.at 1
-  br label %more
-more:
-  %seen = load atomic i64, ptr %next.at monotonic, align 8
-  %left = icmp slt i64 %seen, %end
-  br i1 %left, label %take, label %next
-take:
-  %chunk = load atomic i64, ptr %chunk.at monotonic, align 8
-  %begin = atomicrmw add ptr %next.at, i64 %chunk monotonic, align 8
-  %some = icmp slt i64 %begin, %end
-  br i1 %some, label %there, label %next
-there:
-  %failed = load atomic i64, ptr %failed.at monotonic, align 8
-  %counts = icmp slt i64 %begin, %failed
-  br i1 %counts, label %go, label %next
-go:
-  %past = add i64 %begin, %chunk
-  %stop = call i64 @llvm.smin.i64(i64 %past, i64 %end)
-  %code = call i64 %task(ptr %args, ptr %context, ptr %arena, i64 %begin, i64 %stop)
-  %good = icmp eq i64 %code, 0
-  br i1 %good, label %more, label %bad
-bad:
-  call void @fail(ptr %team, ptr %context, i64 %begin, i64 %code)
-  br label %next
-next:
-  %visited1 = add i64 %visited, 1
-  %up = add i64 %number, 1
-  %following = urem i64 %up, %parts
-  %over = icmp eq i64 %visited1, %parts
-  br i1 %over, label %done, label %part
-done:
-  ret void
-}
-
-define internal ptr @stretch(ptr %team, i64 %number) alwaysinline {
-  %line = shl i64 %number, 3
-  %index = add i64 %line, $T_STRETCHES
-  %at = call ptr @slot(ptr %team, i64 %index)
-  ret ptr %at
-}
-
-; Cut the trips into stretches of about the same length.
-define internal void @cut(ptr %team, i64 %trips, i64 %parts) noinline {
-entry:
-  put i64 %parts %team $T_PARTS
-  %each = udiv i64 %trips, %parts
-  %longer = urem i64 %trips, %parts
-  br label %part
-part:
-  %number = phi i64 [ 0, %entry ], [ %number1, %part ]
-  %begin = phi i64 [ 0, %entry ], [ %end, %part ]
-  %is_longer = icmp ult i64 %number, %longer
-  %one = zext i1 %is_longer to i64
-  %length = add i64 %each, %one
-  %end = add i64 %begin, %length
-  %next.at = call ptr @stretch(ptr %team, i64 %number)
-  store atomic i64 %begin, ptr %next.at monotonic, align 8
-  put i64 %end %next.at 1
-  %number1 = add i64 %number, 1
-  %over = icmp eq i64 %number1, %parts
-  br i1 %over, label %done, label %part
-done:
-  ret void
-}
-
 define internal void @copy_values(ptr %to, ptr %from) alwaysinline {
   %values = load <4 x i64>, ptr %from, align 8
   store <4 x i64> %values, ptr %to, align 8
@@ -227,7 +147,7 @@ ready:
 }
 
 ; Do a share of the present work, with memory of its own; without any there is none to do.
-define internal void @work(ptr %team, ptr %me) noinline {
+define internal void @work(ptr %team, ptr %me, i1 %counted) noinline {
 entry:
   %bytes = get i64 %team $T_SCRATCH
   %ready = call i1 @have_scratch(ptr %me, i64 %bytes)
@@ -241,7 +161,7 @@ go:
   put ptr %record %me $INTERRUPT
   put i64 -1 %me $DUE
   %home = get i64 %me $W_HOME
-  call void @take_part(ptr %team, ptr %me, ptr %arena, i64 %home)
+  call void @take_phases(ptr %team, ptr %me, ptr %arena, i64 %home, i1 %counted, i1 false)
   br label %done
 done:
   ret void
@@ -278,7 +198,7 @@ enter:
   %entered = extractvalue { i32, i1 } %pair, 1
   br i1 %entered, label %inside, label %knock
 inside:
-  call void @work(ptr %team, ptr %me)
+  call void @work(ptr %team, ptr %me, i1 false)
   call void @leave(ptr %gate)
   br label %done
 done:
