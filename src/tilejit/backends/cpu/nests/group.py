@@ -298,13 +298,23 @@ class GroupWriter:
             first = stream.columns_to_alignment(self, writes[0], stream.LINE) if long else 0
             if sweep_again(self.e, count, self.schedule.lanes, first, lambda lanes, column: body(lanes, column, [])):
                 return
-        skip = stream.columns_to_alignment(self, self.streamed) if any(write is self.streamed for write in writes) else 0
+        skip = self._columns_to_skip(writes)
         if skip != 0:
             with self.e.loop(0, skip, name="align") as loop:
                 body(1, loop.iv, [])
         results = sweep(self.e, count, (self.schedule.lanes, self.schedule.middle), body, start, narrow, skip, self.box.short)
         for member, value in zip(reductions, fold.finished(self.e, reductions, results), strict=True):
             self.row_values[member.recipe.result] = value
+
+    def _columns_to_skip(self, writes: Sequence[Write]) -> Index:
+        """Columns in front of those at which vectors start: as stores past the caches must be aligned, and as none lies across two lines in one long row."""
+        if any(write is self.streamed for write in writes):
+            return stream.columns_to_alignment(self, self.streamed)
+        count = self.box.extents[-1]
+        if len(self.box.extents) > 1 or self.plan.has_rows or self.box.short > 1 or (isinstance(count, int) and count < _LONG_ROW * self.schedule.lanes):
+            return 0
+        straight = [write for write in writes if self._is_plain(write) and self.box.walks[self.places[self.target(write)].walk].strides[-1] == 1]
+        return stream.columns_to_alignment(self, straight[0], stream.LINE) if straight else 0
 
     def _may_repeat(self, writes: Sequence[Write]) -> bool:
         """Whether cells may be computed twice: rows mean nothing, and what is written is not read, not even where a caller gives an input as output."""
