@@ -247,7 +247,7 @@ def test_the_interpreter_ends_cleanly_while_workers_spin(tmp_path: Path) -> None
 def test_torchs_threads_do_the_work_where_there_are_enough(tmp_path: Path) -> None:
     """Of the main thread; other threads, a larger number, and the child of a fork, in which they are gone, take threads of our own."""
     code = """
-        import os, threading, torch
+        import ctypes, os, threading, torch
         from tilejit import RunConfig
         from tilejit.runtime import threads
         from tilejit.runtime.call.abi import Team
@@ -277,8 +277,15 @@ def test_torchs_threads_do_the_work_where_there_are_enough(tmp_path: Path) -> No
         other.start()
         other.join()
         print(found, check(7), check(5))
+        # Brief work has a part for each of them; the caller sees to those of threads that do not come.
+        library = next(line.split()[-1] for line in open("/proc/self/maps") if "libgomp" in line)
+        before = threads.state()[Team.TICKET]
+        for levels in (1, 0):
+            ctypes.CDLL(library).omp_set_max_active_levels(levels)
+            check(5)
+        print(threads.state()[Team.TICKET] - before)
     """
-    assert _run(tmp_path, code, "-W", "ignore::DeprecationWarning") == "[0, 0, 0, 0]\n0\n[2] 6 6\n"
+    assert _run(tmp_path, code, "-W", "ignore::DeprecationWarning") == "[0, 0, 0, 0]\n0\n[2] 6 6\n2\n"
 
 
 def test_a_warm_process_shares_work_out_without_a_compiler(tmp_path: Path) -> None:

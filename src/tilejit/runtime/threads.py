@@ -99,7 +99,7 @@ def _forget_workers() -> None:
     _lock = threading.RLock()
     if _state:
         words = _content(_state[0])
-        kept = {slot: words[slot] for slot in (Team.RUN, Team.COUNT, Team.YIELD)}
+        kept = {slot: words[slot] for slot in (Team.RUN, Team.COUNT, Team.YIELD, Team.TICKET)}
         for slot in range(int(Team.RECORDS)):
             words[slot] = kept.get(slot, 0)  # type: ignore[call-overload]
         words[Team.GATE] = _CLOSED

@@ -107,7 +107,7 @@ class Team(enum.IntEnum):
     MEASURED = 48 + 8 * 64 + 32 * 254
     """MEASURED_COUNT pairs: a task, and the cycles that its first trip took the last time."""
     STRETCHES = 48 + 8 * 64 + 32 * 254 + 2 * 64
-    """For each part of each phase its first trip that nobody took yet, its end, and the last ticket for which it was taken whole, in a cache line of its own."""
+    """For each part of each phase its first trip that nobody took yet, its end, and the last ticket with which it was taken whole, in a line of its own."""
     DONE = 48 + 8 * 64 + 32 * 254 + 2 * 64 + 3 * 8 * 128
     """For each phase how many trips are over, in a cache line of its own."""
     SIZE = 48 + 8 * 64 + 32 * 254 + 2 * 64 + 3 * 8 * 128 + 3 * 8
@@ -120,7 +120,7 @@ class Phase(enum.IntEnum):
     ARGS = 1
     TRIPS = 2
     CHUNK = 3
-    """Trips to take at once; 0: the first one is measured, which only a phase alone may ask for."""
+    """Trips to take at once; 0: the first one is measured; below 0: where threads may sleep. Only a phase alone may ask for that."""
     CREW = 4
     """The most threads that have enough to do."""
     PARTS = 5

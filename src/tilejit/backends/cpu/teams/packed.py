@@ -4,9 +4,9 @@
     multiply   trips: tiles of C (× blocks of the depth, where there are few tiles: each has a C of its own then)
     add        trips: rows of C, only after blocks of the depth were multiplied apart
 
-Between the steps everybody waits: two waits for a product, three where the depth is shared out, for each part of the depth that the packing memory holds.
-The only writes that threads share are those to the counter of trips. Whatever the number of threads, every element of C is a sum over the same blocks
-of the depth in the same order.
+The steps are phases of one run of the team: a thread waits once for all packing, and once more where the depth is shared out, for each part of the depth
+that the packing memory holds. The only writes that threads share are those to the counters of trips. Whatever the number of threads, every element of C is
+a sum over the same blocks of the depth in the same order.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A phase is a line of eight words (abi.Phase) that the caller has on its stack.
 """
 
 PHASES_TEXT = r"""
+declare i64 @llvm.abs.i64(i64, i1)
+
 define internal ptr @phase(ptr %team, i64 %number) alwaysinline {
   %all = get ptr %team $T_PHASES
   %line = shl i64 %number, 3
@@ -45,6 +47,16 @@ define internal { i64, i64 } @part(i64 %trips, i64 %parts, i64 %number) alwaysin
   ret { i64, i64 } %r1
 }
 
+; Whether the first trip is measured.
+define internal i1 @is_unknown(i64 %chunk, i1 %together) alwaysinline {
+  %none = icmp eq i64 %chunk, 0
+  %guess = icmp slt i64 %chunk, 0
+  %known = xor i1 %together, true
+  %wary = and i1 %guess, %known
+  %unknown = or i1 %none, %wary
+  ret i1 %unknown
+}
+
 ; Describe a phase for `wanted` threads. `together`: they come at the same time; brief phases then need no stretches that others could take from.
 define internal void @cut(ptr %team, i64 %phase, i64 %wanted, i1 %together) noinline {
 entry:
@@ -66,9 +78,10 @@ entry:
   %least = call i64 @llvm.smax.i64(i64 %eighth, i64 1)
   put i64 %most %team $T_MOST
   put i64 %least %team $T_LEAST
-  %fit = call i64 @llvm.smin.i64(i64 %chunk, i64 %most)
+  %size = call i64 @llvm.abs.i64(i64 %chunk, i1 false)
+  %fit = call i64 @llvm.smin.i64(i64 %size, i64 %most)
   %sized = call i64 @llvm.smax.i64(i64 %fit, i64 %least)
-  %unknown = icmp eq i64 %chunk, 0
+  %unknown = call i1 @is_unknown(i64 %chunk, i1 %together)
   %first = select i1 %unknown, i64 1, i64 %sized
   %chunk.at = call ptr @slot(ptr %it, i64 $P_CHUNK)
   store atomic i64 %first, ptr %chunk.at monotonic, align 8
@@ -78,7 +91,8 @@ entry:
   %may = and i1 %brief, %together
   %fixed = and i1 %may, %known
   %old = get i64 %team $T_TICKET
-  %new = add i64 %old, 1
+  %one = zext i1 %fixed to i64
+  %new = add i64 %old, %one
   put i64 %new %team $T_TICKET
   %ticket = select i1 %fixed, i64 %new, i64 0
   put i64 %ticket %it $P_FIXED

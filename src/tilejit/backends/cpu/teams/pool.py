@@ -11,8 +11,8 @@ runs `count` phases (abi.Phase), one when the one before is over: of each the tr
 on this thread and on workers, as many as its `crew` at most, which take `chunk` trips at a time. Every thread has a stretch of the trips that it takes from
 first, and takes from those of others when its own is done; only then do threads write to the same memory. Of the trips that fail the lowest one counts: those
 before it are still run, and no later phase. With `chunk` 0 nobody knows how long a trip takes: the first one is measured, and
-workers that sleep are woken only if the others are worth it, or at once if they were the last time. Work that is over before a
-worker arrives waits for none.
+workers that sleep are woken only if the others are worth it, or at once if they were the last time. With a negative one (-chunk) it is only where
+workers may have to be woken that the estimate is not trusted. Work that is over before a worker arrives waits for none.
 
 Where torch is in the process and has as many threads, its own do the work (they are OpenMP's, which can be asked): two pools that each keep every
 processor busy while they look for work would be in each other's way. They come together, so that brief phases are simply cut into a part for each: a thread
@@ -27,6 +27,7 @@ from string import Template
 
 from tilejit.backends.cpu.llvm.look import LOOK, LOOK_TEXT
 from tilejit.backends.cpu.teams.accesses import with_accesses
+from tilejit.backends.cpu.teams.borrowed_text import BORROWED_TEXT
 from tilejit.backends.cpu.teams.phases_text import PHASES_TEXT
 from tilejit.backends.cpu.teams.workers_text import WORKERS_TEXT
 from tilejit.runtime.call import abi
@@ -47,7 +48,7 @@ WAKE_FACTOR = 8
 LEAST_BORROWED = 4
 """With fewer threads two pools hardly meet, and OpenMP, which waits for every one of its threads, suffers more where other programs run."""
 FIXED = 8
-"""Up to so many times what is worth a thread that is awake, all parts of a phase are for one thread each: what a slower one could hand over is not worth asking."""
+"""Up to so many times what is worth a thread that is awake, the parts of a phase are for one thread each: what one could hand over is not worth looking for."""
 _CLOSED = 1 << 30
 _LARGEST = (1 << 63) - 1
 
@@ -63,7 +64,7 @@ def pool_text() -> str:
         "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS, "RUN": abi.TEAM_RUN, "YIELD": abi.TEAM_YIELD,
         "INTERRUPT": abi.INTERRUPT, "DUE": abi.DUE, "LOOK": LOOK,
     }  # fmt: skip
-    text = Template(WORKERS_TEXT + PHASES_TEXT + _RUN_TEXT).substitute(names, **{name: str(number) for name, number in numbers.items()})
+    text = Template(WORKERS_TEXT + PHASES_TEXT + BORROWED_TEXT + _RUN_TEXT).substitute(names, **{name: str(number) for name, number in numbers.items()})
     return LOOK_TEXT + with_accesses(text, "i64")
 
 
@@ -172,83 +173,6 @@ over:
   ret void
 }
 
-; The function of OpenMP that runs something on the threads that torch works with; null: there are not enough of them, or they are another thread's.
-define internal ptr @openmp(ptr %team, i64 %wanted) noinline {
-entry:
-  %parallel = get ptr %team $T_OPENMP
-  %is_there = icmp ne ptr %parallel, null
-  br i1 %is_there, label %ask, label %none
-ask:
-  %owner = get i64 %team $T_OWNER
-  %self = call i64 @pthread_self()
-  %is_ours = icmp eq i64 %self, %owner
-  br i1 %is_ours, label %count, label %none
-count:
-  %all = call i64 @openmp_count(ptr %team)
-  %enough = icmp sge i64 %all, %wanted
-  %many = icmp sge i64 %all, $LEAST_BORROWED
-  %few = icmp sle i64 %all, $MAX_WORKERS
-  %in_range = and i1 %many, %few
-  %fits = and i1 %enough, %in_range
-  br i1 %fits, label %some, label %none
-some:
-  ret ptr %parallel
-none:
-  ret ptr null
-}
-
-define internal i64 @openmp_count(ptr %team) noinline {
-  %count = get ptr %team $T_COUNT
-  %told = call i32 %count()
-  %all = sext i32 %told to i64
-  ret i64 %all
-}
-
-; Always as many as torch has: fewer would make OpenMP end the others, and start them again for torch.
-define internal void @run_borrowed(ptr %parallel, ptr %team, ptr %context, ptr %arena) noinline {
-  %work = alloca [3 x i64], align 8
-  put ptr %team %work 0
-  put ptr %context %work 1
-  put ptr %arena %work 2
-  %all = call i64 @openmp_count(ptr %team)
-  %count = trunc i64 %all to i32
-  call void %parallel(ptr @member, ptr %work, i32 %count, i32 0)
-  ret void
-}
-
-; What each of the threads does; the first of them is the caller.
-define internal void @member(ptr %work) noinline {
-entry:
-  %mode = alloca i32, align 4
-  %team = get ptr %work 0
-  %ask = get ptr %team $T_NUMBER
-  %told = call i32 %ask()
-  %is_caller = icmp eq i32 %told, 0
-  br i1 %is_caller, label %caller, label %helper
-caller:
-  %context = get ptr %work 1
-  %arena = get ptr %work 2
-  call void @take_phases(ptr %team, ptr %context, ptr %arena, i64 0, i1 true, i1 true)
-  ret void
-helper:
-  %number = sext i32 %told to i64
-  %limit.at = call ptr @slot(ptr %team, i64 $T_LIMIT)
-  %limit = load atomic i64, ptr %limit.at monotonic, align 8
-  %is_wanted = icmp sle i64 %number, %limit
-  br i1 %is_wanted, label %help, label %done
-help:
-  %place = add i64 %number, $BORROWED
-  %me = call ptr @record(ptr %team, i64 %place)
-  put i64 %number %me $W_HOME
-  ; Its next work may be torch's.
-  call void @llvm.x86.sse.stmxcsr(ptr %mode)
-  call void @work(ptr %team, ptr %me, i1 true)
-  call void @llvm.x86.sse.ldmxcsr(ptr %mode)
-  br label %done
-done:
-  ret void
-}
-
 ; The most threads that any of the phases is worth, and those that it has trips for.
 define internal { i64, i64 } @most(ptr %phases, i64 %count) noinline {
 entry:
@@ -342,7 +266,7 @@ describe:
   %task = get ptr %phases $P_TASK
   %trips = get i64 %phases $P_TRIPS
   %chunk = get i64 %phases $P_CHUNK
-  %unknown = icmp eq i64 %chunk, 0
+  %unknown = call i1 @is_unknown(i64 %chunk, i1 %borrowed)
   br label %cut
 cut:
   %number = phi i64 [ 0, %describe ], [ %number1, %cut ]

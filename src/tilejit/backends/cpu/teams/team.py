@@ -62,7 +62,8 @@ def run_task(
         else:
             alone()
 
-    run_together(f, [(count, 2), (total, cost.WORTH_NS)], lambda team: run_phases(f, team, [Trips(task, args, count, estimate, in_long_pieces)]), run_alone, unless)
+    trips = Trips(task, args, count, estimate, in_long_pieces)
+    run_together(f, [(count, 2), (total, cost.WORTH_NS)], lambda team: run_phases(f, team, [trips]), run_alone, unless)
 
 
 def run_together(
@@ -135,14 +136,17 @@ def _run_alone(f: FunctionWriter, task: str, args: Value, count: Index, estimate
 
 
 def _chunk(e: Emitter, total: Index, estimate: Estimate, *, certain: bool) -> Value:
-    """Trips to take at once; 0: measure."""
-    if estimate is None or (isinstance(total, int) and total < cost.CERTAIN_NS and not certain):
+    """Trips to take at once; 0: measure; below 0: measure where threads sleep."""
+    if estimate is None:
         return Value("0", "i64")
     if isinstance(estimate, int):
-        chunk = e.i64(max(1, cost.CHUNK_NS // max(estimate, 1)))
+        chunk: Index = max(1, cost.CHUNK_NS // max(estimate, 1))
     else:
-        chunk = e.i64(e.max(e.inst("i64", f"sdiv i64 {cost.CHUNK_NS}, {e.i64(e.max(estimate, 1)).text}"), 1))
-    return chunk if certain or isinstance(total, int) else e.inst("i64", f"select {e.icmp('sge', total, cost.CERTAIN_NS)}, {chunk}, i64 0")
+        chunk = e.max(e.inst("i64", f"sdiv i64 {cost.CHUNK_NS}, {e.i64(e.max(estimate, 1)).text}"), 1)
+    if certain or (isinstance(total, int) and total >= cost.CERTAIN_NS):
+        return e.i64(chunk)
+    guess = e.i64(e.sub(0, chunk))
+    return guess if isinstance(total, int) else e.inst("i64", f"select {e.icmp('sge', total, cost.CERTAIN_NS)}, {e.i64(chunk)}, {guess}")
 
 
 def _crew(e: Emitter, total: Index, estimate: Estimate) -> Value:
@@ -252,4 +256,3 @@ def write_task(f: FunctionWriter, ops: Iterable[Operation], body: Callable[[Func
 def _used(ops: Iterable[Operation]) -> Sequence[SSAValue]:
     """Operands of `ops` and of everything inside them."""
     return list(dict.fromkeys(operand for op in ops for inner in op.walk() for operand in inner.operands))
-
