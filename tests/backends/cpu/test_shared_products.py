@@ -31,6 +31,13 @@ def added(a: pl.Tensor, b: pl.Tensor, c: pl.InOut[pl.Tensor]):
     return c
 
 
+@pl.jit
+def turned(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, b_trans=True, out_dtype=pl.INT32 if a.dtype == pl.INT8 else pl.FP32)
+    return c
+
+
 SIZES = [(301, 701, 999), (64, 61, 9000), (33, 1300, 1500), (1, 3000, 2000)]
 
 
@@ -59,6 +66,21 @@ def test_threads_do_not_change_a_bit(dtype: Any, schedule: dict[str, Any], monke
         assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
         wide = a.astype(np.float64) @ b.astype(np.float64)
         np.testing.assert_allclose(found[2], wide, rtol=1e-5, atol=0 if dtype is np.int8 else 1e-4 * k**0.5)
+
+
+@pytest.mark.parametrize("rows", [5, 24])
+@pytest.mark.parametrize(("left", "right"), [(ml_dtypes.bfloat16, ml_dtypes.bfloat16), (ml_dtypes.bfloat16, np.int8), (np.int8, np.int8)])
+def test_threads_do_not_change_a_bit_of_few_rows_by_a_transposed_b(left: Any, right: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is read as it lies, by vectors or by tiles."""
+    a, b = operands(left, rows, 2100, 1100)[0], np.ascontiguousarray(operands(right, rows, 2100, 1100)[1].T)
+    found: list[Any] = []
+    for threads in ("1", "3", "16"):
+        monkeypatch.setenv("TILEJIT_NUM_THREADS", threads)
+        found.append(np.zeros((rows, 2100), np.int32 if left is np.int8 else np.float32))
+        turned(a, b, found[-1])
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+    wide = a.astype(np.float64) @ b.T.astype(np.float64)
+    np.testing.assert_allclose(found[2], wide, rtol=1e-5, atol=0 if left is np.int8 else 1e-5 * np.abs(wide).max())
 
 
 @pytest.mark.parametrize("size", [(330, 200, 700), (60, 70, 9000)])

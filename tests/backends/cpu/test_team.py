@@ -305,50 +305,6 @@ def test_matrix_products_give_the_bits_of_one_thread(kernel: Any, dtype: Any, si
     np.testing.assert_allclose(results[0].astype(np.float64), want, rtol=2e-2 if dtype is np.float16 else 1e-4, atol=0.1 if dtype is np.float16 else 1e-3)
 
 
-@pl.jit
-def float_product(a: pl.Tensor, b: pl.Tensor, turned: bool, c: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        c[:] = pl.matmul(a, b, b_trans=turned, out_dtype=pl.FP32)
-    return c
-
-
-@pl.jit
-def whole_product(a: pl.Tensor, b: pl.Tensor, turned: bool, c: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        c[:] = pl.matmul(a, b, b_trans=turned, out_dtype=pl.INT32)
-    return c
-
-
-NARROW = [
-    (float_product, ml_dtypes.bfloat16, ml_dtypes.bfloat16, np.float32),
-    (float_product, ml_dtypes.bfloat16, np.int8, np.float32),
-    (whole_product, np.int8, np.int8, np.int32),
-    (whole_product, np.uint8, np.uint8, np.int32),
-]
-
-
-@pytest.mark.parametrize(("turned", "sizes"), [(False, (131, 1030, 300)), (True, (24, 2100, 1100)), (False, (3, 2100, 700))], ids=str)
-@pytest.mark.parametrize(("kernel", "left", "right", "result"), NARROW, ids=["bf16", "bf16 by int8", "int8", "uint8"])
-def test_products_of_narrow_types_give_the_bits_of_one_thread(
-    kernel: Any, left: Any, right: Any, result: Any, turned: bool, sizes: tuple[int, int, int]
-) -> None:
-    """On processors that multiply two or four of them at once, in vectors or tiles, too."""
-    m, n, k = sizes
-    a, b = (data(seed, *shape) for seed, shape in ((24, (m, k)), (25, (k, n))))
-    a, b = (array.astype(dtype) if dtype is ml_dtypes.bfloat16 else np.round(array * 9).astype(dtype) for array, dtype in ((a, left), (b, right)))
-    given = np.ascontiguousarray(b.T) if turned else b
-    program = kernel.compile(a, given, turned, np.empty((m, n), result))
-    results: list[NDArray] = []
-    for count in COUNTS:
-        out = np.ones((m, n), result)
-        with shared(count > 1):
-            program(a, given, out, config=RunConfig(num_threads=count))
-        results.append(out)
-    for out in results[1:]:
-        np.testing.assert_array_equal(out, results[0])
-    np.testing.assert_allclose(results[0], a.astype(np.float64) @ b.astype(np.float64), rtol=0 if result is np.int32 else 1e-4, atol=0 if result is np.int32 else 1e-3)
-
-
 def test_products_of_a_batch_and_of_dynamic_extents_give_the_bits_of_one_thread() -> None:
     rows = pl.dynamic("rows")
 
