@@ -109,10 +109,7 @@ class _Product:
             if isinstance(bias, SSAValue):
                 accumulate = True
                 self._spread_bias(work, f.array(bias))
-            self._multiply(work, left, right, accumulate)
-            if work is not target:
-                view = sub_box(f.e, work, [0] * work.rank, self.valid, drop=self.drop)
-                share_copy(f, convert_box, target, view, view.valid)
+            self._multiply(work, left, right, accumulate, target)
 
     def _into_accumulator(self, acc: SSAValue) -> tuple[Array, Value | bool]:
         """Memory that holds acc: its own when nobody needs it afterwards, else a copy."""
@@ -154,12 +151,20 @@ class _Product:
         spread = Array(rows.pointer, bias.dtype, work.shape, (0, rows.strides[1]), work.valid, bias.tokens)
         convert_box(self.f.e, work, spread, work.valid)
 
-    def _multiply(self, target: Array, left: Array, right: Array, accumulate: Value | bool) -> None:
-        """The products of the batch, on several threads if they are large."""
+    def _multiply(self, work: Array, left: Array, right: Array, accumulate: Value | bool, target: Array) -> None:
+        """The products of the batch, on several threads if they are large; what comes of it is converted to the target."""
         sizes = (self.valid[-2], self.valid[-1], self.left.valid[-1])
-        product = Product(self.operand, target, left, right, self.valid[:-2], sizes, accumulate, self.op.span)
-        if not share_product(self.f, product, lambda: self._one_by_one(product)):
+        rounded = None if work is target or self.drop else target.with_valid(self.valid)
+        product = Product(self.operand, work, left, right, self.valid[:-2], sizes, accumulate, self.op.span, rounded)
+
+        def convert() -> None:
+            if work is not target:
+                view = sub_box(self.f.e, work, [0] * work.rank, self.valid, drop=self.drop)
+                share_copy(self.f, convert_box, target, view, view.valid)
+
+        if not share_product(self.f, product, lambda: self._one_by_one(product), convert):
             self._one_by_one(product)
+            convert()
 
     def _one_by_one(self, product: Product) -> None:
         f, e = self.f, self.f.e

@@ -1,7 +1,7 @@
 """Large matrix products on several threads: A and B are packed once, by all threads, and then all multiply, tile by tile of C.
 
     pack       trips: panels of A and pieces of those of B × blocks of the depth      written once, by whoever takes the trip
-    multiply   trips: tiles of C (× blocks of the depth, where there are few tiles: each has a C of its own then)
+    multiply   trips: tiles of C (× blocks of the depth, where there are few tiles: each has a C of its own then); a tile is converted when it is done
     add        trips: rows of C, only after blocks of the depth were multiplied apart
 
 The steps are phases of one run of the team: a thread waits once for all packing, and once more where the depth is shared out, for each part of the depth
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import binary
+from tilejit.backends.cpu.memory.storage import Array, sub_box
+from tilejit.backends.cpu.nests.nest import convert_box
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import added, head_words, lane_mask, masked_load, masked_store
 from tilejit.backends.cpu.products.packed import block_function, packed_row, panel_steps, steps_of
@@ -135,6 +137,13 @@ def _place(e: Emitter, number: Index, tiles: tuple[Index, Index]) -> tuple[Index
     return row, e.add(e.mul(quotient(e, square, _SIDE), across), quotient(e, inside, down))
 
 
+def _round(e: Emitter, target: Array, c: Array, corner: tuple[Index, Index], size: tuple[Index, Index]) -> None:
+    """Convert a tile of C while it is in the caches."""
+    lead = c.rank - 2
+    parts = [sub_box(e, array, [0] * lead + list(corner), [1] * lead + list(size)) for array in (target, c)]
+    convert_box(e, parts[0], parts[1], parts[1].shape)
+
+
 def flag_of(flag: Value | bool) -> Value:
     return flag if isinstance(flag, Value) else Value("true" if flag else "false", "i1")
 
@@ -223,6 +232,10 @@ class _Step:
                     strides = map(g.i64, (packed_row(kind), plan.block.rows * kind.acc_bytes))
                     values = [left, *strides, right, own, *map(g.i64, (row_of_c, height, width, steps)), add]
                     g.void(f"call void @{run}({', '.join(map(str, values))})")
+                if product.rounded is not None and not plan.apart:
+                    over = g.icmp("sge", g.add(captures.value(self.depth[0]), whole), captures.index(product.sizes[2]))
+                    with g.when(over, "last"):
+                        _round(g, captures.array(product.rounded), captures.array(product.c), (i, j), (g.max(height, 0), g.max(width, 0)))
 
         e = self.f.e
         tiles = _places(e, plan.tiles)

@@ -23,3 +23,5 @@ class Product:
     sizes: tuple[Index, Index, Index]
     accumulate: Value | bool
     span: Span | None
+    rounded: Array | None = None
+    """What C is converted to in the end, where that is another array."""

@@ -23,8 +23,8 @@ _BY_COLUMNS = ("stream", "dots")
 """Variants for few rows, which are not cut."""
 
 
-def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]) -> bool:
-    """Write a product as a task if it may be worth it, with `alone` as the code for one thread; False: nothing was written."""
+def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None], convert: Callable[[], None]) -> bool:
+    """Write a product as a task if it may be worth it, with `alone` as the code for one thread and `convert` for what becomes of C; False: nothing is written."""
     e = f.e
     strides = product.a.strides[-2:], product.b.strides[-2:]
     kind = Elements.of(e.module, product.operand, product.b.dtype)
@@ -70,7 +70,7 @@ def _share_variant(f: FunctionWriter, product: Product, kind: Elements, variant:
     single = all(extent == 1 for extent in product.batch)
     thin = isinstance(m, int) and m <= schedule.thin_rows and isinstance(n, int) and n >= schedule.pieces * schedule.least_columns
     if variant == "packed" and single and not thin:
-        return _share_packed(f, product, plan_of(e, kind.packed, block_of(e.module, kind.packed), product.sizes), others, alone)
+        return _share_packed(f, product, plan_of(e, kind.packed, block_of(e.module, kind.packed), product.sizes), others, alone, convert)
     if not team.is_worth_it(count, estimate):
         return False
 
@@ -93,15 +93,28 @@ def _share_variant(f: FunctionWriter, product: Product, kind: Elements, variant:
 
     task, args = team.write_range_task(f, [], body)
     team.run_task(f, task, args, count, estimate, alone, unless=others, in_long_pieces=single)
+    convert()
     return True
 
 
-def _share_packed(f: FunctionWriter, product: Product, plan: Plan, others: Sequence[Value], alone: Callable[[], None]) -> bool:
+def _share_packed(
+    f: FunctionWriter, product: Product, plan: Plan, others: Sequence[Value], alone: Callable[[], None], convert: Callable[[], None]
+) -> bool:
     m, n, k = product.sizes
     total = nanoseconds(f.e, m, n, k)
     if isinstance(total, int) and total < CERTAIN_NS:
         return False
-    team.run_together(f, [(total, CERTAIN_NS)], lambda crew: multiply_together(f, product, plan, crew), alone, others)
+
+    def on_one() -> None:
+        alone()
+        convert()
+
+    def on_several(crew: Value) -> None:
+        multiply_together(f, product, plan, crew)
+        if plan.apart or product.rounded is None:
+            convert()
+
+    team.run_together(f, [(total, CERTAIN_NS)], on_several, on_one, others)
     return True
 
 
