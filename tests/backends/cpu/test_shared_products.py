@@ -68,6 +68,26 @@ def test_threads_do_not_change_a_bit(dtype: Any, schedule: dict[str, Any], monke
         np.testing.assert_allclose(found[2], wide, rtol=1e-5, atol=0 if dtype is np.int8 else 1e-4 * k**0.5)
 
 
+@pl.jit
+def rounded(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b)
+    return c
+
+
+@pytest.mark.parametrize("schedule", [{}, {"gemm FP32": LESS}], ids=["ours", "less memory"])
+def test_results_of_a_narrow_type_are_rounded_once_when_the_sum_is_whole(schedule: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig(schedule=schedule)
+    for m, n, k in ((301, 701, 999), (64, 61, 9000)):
+        a, b = operands(ml_dtypes.bfloat16, m, n, k)
+        for threads in ("1", "5"):
+            monkeypatch.setenv("TILEJIT_NUM_THREADS", threads)
+            sums, c = np.zeros((m, n), np.float32), np.zeros((m, n), ml_dtypes.bfloat16)
+            product(a, b, sums, config=config)
+            rounded(a, b, c, config=config)
+            assert np.array_equal(c, sums.astype(ml_dtypes.bfloat16))
+
+
 @pytest.mark.parametrize("rows", [5, 24])
 @pytest.mark.parametrize(("left", "right"), [(ml_dtypes.bfloat16, ml_dtypes.bfloat16), (ml_dtypes.bfloat16, np.int8), (np.int8, np.int8)])
 def test_threads_do_not_change_a_bit_of_few_rows_by_a_transposed_b(left: Any, right: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:

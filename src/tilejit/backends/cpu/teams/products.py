@@ -24,7 +24,7 @@ _BY_COLUMNS = ("stream", "dots")
 
 
 def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None], convert: Callable[[], None]) -> bool:
-    """Write a product as a task if it may be worth it, with `alone` as the code for one thread and `convert` for what becomes of C; False: nothing is written."""
+    """Write a product as a task if it may be worth it, `alone` as the code for one thread, and `convert` for what becomes of C; False: nothing is written."""
     e = f.e
     strides = product.a.strides[-2:], product.b.strides[-2:]
     kind = Elements.of(e.module, product.operand, product.b.dtype)
