@@ -31,25 +31,30 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     *others, last = variants(schedule_of(e.module, product.operand), kind, *strides, product.sizes)
     conditions = [applies(e, name, product.operand, *strides, product.sizes) for name in others]
     if not set(_BY_COLUMNS) & set(others):
-        return _share_variant(f, product, kind, last, conditions, alone)
+        return _share_variant(f, product, kind, last, conditions, alone, convert)
+
+    def share_or_not(name: str) -> None:
+        with f.scope():
+            if name not in (*_BY_COLUMNS, last) or not _share_variant(f, product, kind, name, (), alone, convert):
+                alone()
+                convert()
+
     stem = e.fresh("variant")
     for name, condition in zip(others, conditions, strict=True):
         e.cbr(condition, f"{stem}.{name}", f"{stem}.not_{name}")
         e.place(f"{stem}.{name}")
-        with f.scope():
-            if name not in _BY_COLUMNS or not _share_variant(f, product, kind, name, (), alone):
-                alone()
+        share_or_not(name)
         e.br(f"{stem}.done")
         e.place(f"{stem}.not_{name}")
-    with f.scope():
-        if not _share_variant(f, product, kind, last, (), alone):
-            alone()
+    share_or_not(last)
     e.br(f"{stem}.done")
     e.place(f"{stem}.done")
     return True
 
 
-def _share_variant(f: FunctionWriter, product: Product, kind: Elements, variant: str, others: Sequence[Value], alone: Callable[[], None]) -> bool:
+def _share_variant(
+    f: FunctionWriter, product: Product, kind: Elements, variant: str, others: Sequence[Value], alone: Callable[[], None], convert: Callable[[], None]
+) -> bool:
     """The same for one variant, where none of `others` holds."""
     e = f.e
     schedule = schedule_of(e.module, product.operand)
