@@ -24,7 +24,7 @@ from tilejit.backends.cpu.memory import movement
 from tilejit.backends.cpu.memory.guards import check_box, check_element, clamp
 from tilejit.backends.cpu.memory.printing import write_print
 from tilejit.backends.cpu.memory.storage import Array, checked_product, element_count, row_major, sub_box, wanted_count
-from tilejit.backends.cpu.memory.views import aim_at_concat, stays_unchanged
+from tilejit.backends.cpu.memory.views import aim_at_concat, aim_at_store, stays_unchanged
 from tilejit.backends.cpu.nests import in_order
 from tilejit.backends.cpu.nests.group import write_group
 from tilejit.backends.cpu.nests.nest import fill_box
@@ -179,6 +179,7 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
         in_order.write(f, op)
     elif isinstance(rule, Nest):
         aim_at_concat(f, op.results[0])
+        aim_at_store(f, op.results[0])
         write_group(f, [op], [op.results[0]])
     elif isinstance(rule, Own) and rule.value is not None:
         rule.value(f, op)

@@ -186,6 +186,17 @@ class ColumnFold:
         group.add_place((name, self.member.recipe.result), array, shape)
         return array
 
+    def first(self, lanes: int) -> Value:
+        """What nothing folds to."""
+        return _start(self.member, lanes)[0]
+
+    def joined(self, cells: Cells, old: Value, lanes: int) -> Value:
+        """A stretch of the current row folded into what is in registers."""
+        return _join(self.group.e, self.member, [old], [cells.get(self.member.recipe.inputs[0])], lanes)[0]
+
+    def put(self, cells: Cells, total: Value) -> None:
+        cells.store(self.group.places["values", self.member.recipe.result], total)
+
     def step(self, cells: Cells, lanes: int, column: Index, indices: Sequence[Index]) -> None:
         """Fold a stretch of the current row in."""
         e = self.group.e

@@ -275,7 +275,7 @@ class GroupWriter:
         columns = [item for item in folds if item.member.stage == stage]
         if not (reductions or writes or kept or columns):
             return
-        self._hoist(stage)
+        self.hoist()
 
         def body(lanes: int, column: Index, accumulators: list[Value]) -> list[Value]:
             cells = Cells(self, stage, lanes, column)
@@ -327,7 +327,7 @@ class GroupWriter:
         """The key of the place that a write goes to."""
         return write.store or ("out", write.value)
 
-    def _hoist(self, stage: int) -> None:
+    def hoist(self) -> None:
         """Load what is constant along a row before the sweep over it."""
         for item in self.by_result.values():
             for value in item.inputs:

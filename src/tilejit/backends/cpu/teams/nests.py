@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.text import Index, Value
+from tilejit.backends.cpu.nests import in_registers
 from tilejit.backends.cpu.nests.fold import ColumnFold
 from tilejit.backends.cpu.nests.nest import Box, Walk
 from tilejit.backends.cpu.teams import team
@@ -48,7 +49,13 @@ def share(group: GroupWriter, folds: Sequence[ColumnFold]) -> bool:
         if by_columns:
             begin, end = (inner.e.i64(inner.e.min(inner.e.mul(at, unit), part.box.extents[-1])) for at in (begin, end))
         part.box.narrow(inner.e, -1 if by_columns else 0, begin, end)
-        part.nest([item.in_group(part) for item in folds])
+        own = [item.in_group(part) for item in folds]
+        if in_registers.applies(part, own):
+            with inner.e.when(inner.e.icmp("eq", part.box.extents[-1], unit), "narrow"):
+                in_registers.fold_rows(part, own, unit)
+                inner.e.void("ret i64 0")
+                inner.e.place(inner.e.fresh("unreached"))
+        part.nest(own)
 
     ops = [item.op for item in group.by_result.values()]
     task, args = team.write_range_task(group.f, ops, body)
