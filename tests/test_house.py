@@ -53,3 +53,9 @@ def test_only_one_place_parses_python() -> None:
     """`ast.parse` of CPython 3.11 and 3.12 fails beside another thread's (types/python_text.py)."""
     calls = [path for path in SOURCE.rglob("*.py") if "ast.parse(" in path.read_text()]
     assert [path.name for path in calls] == ["python_text.py"]
+
+
+def test_what_is_computed_once_takes_no_lock() -> None:
+    """functools.cached_property of Python 3.11 holds one for all instances while it computes: a process forked then would wait for ever."""
+    users = [path.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.rglob("*.py")) if "cached_property" in path.read_text()]
+    assert users == ["lazy.py"], "use tilejit.lazy"

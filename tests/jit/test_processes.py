@@ -98,3 +98,48 @@ def test_a_comment_in_a_helper_compiles_nothing(project: Path) -> None:
     after, report = run(project)
     assert after == before
     assert "compiled" not in report
+
+
+FORK = """
+import os, signal, threading
+import numpy as np
+import llvmlite.binding as llvm
+import tilejit.language as pl
+import tilejit.backends.cpu.llvm.compile
+
+def make(n):
+    @pl.jit
+    def kernel(x: pl.Tensor):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = x + float(n)
+        return y
+    return kernel
+
+inside, forking = threading.Event(), threading.Event()
+os.register_at_fork(before=forking.set)  # the last one registered comes first
+
+def compiling():
+    with llvm.ffi.lib._lock:
+        inside.set()
+        forking.wait()
+
+thread = threading.Thread(target=compiling)
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    signal.alarm(300)
+    found = make(3)(np.zeros((1, 2), np.float32))[0, 0]
+    os._exit(int(found != 3.0))
+thread.join()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert make(4)(np.zeros((1, 2), np.float32))[0, 0] == 4.0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_is_forked_while_another_thread_is_in_llvm_compiles(tmp_path: Path) -> None:
+    (tmp_path / "forked.py").write_text(FORK)
+    environment = {**os.environ, "TILEJIT_CACHE_DIR": str(tmp_path / "cache"), "TILEJIT_PLATFORM": "cpu"}
+    done = subprocess.run([sys.executable, "-W", "ignore", str(tmp_path / "forked.py")], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -23,7 +23,7 @@ from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
 from tilejit.jit.specialize.signature import JitParam, Quoted, annotated_result, argument_node, read_params
 from tilejit.jit.specialize.tree import Tree, tree_of
-from tilejit.runtime.artifact.lazy import lazy
+from tilejit.lazy import lazy
 from tilejit.runtime.call.native_type import NativeCallable
 from tilejit.types.annotations import WindowAnnotation
 

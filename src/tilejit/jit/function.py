@@ -25,9 +25,9 @@ from tilejit.jit.reads.answers import Answers
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, bind_others, stays_runtime
+from tilejit.lazy import lazy
 from tilejit.runtime.arrays import devices_of, view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
-from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.bench import BoundCall
 from tilejit.runtime.call.graphs import keep_out_of_graphs, untraced
 from tilejit.runtime.call.guards import MISS, CallForm

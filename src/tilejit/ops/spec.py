@@ -9,11 +9,11 @@ import enum
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 from tilejit.dtypes import DType
 from tilejit.errors import InvalidOperationError
+from tilejit.lazy import lazy
 from tilejit.ops.facts import PLAIN, Facts
 from tilejit.types.scopes import parse_signature
 from tilejit.types.values import Dim, ShapedType, ValueType
@@ -110,16 +110,16 @@ class Spelling:
     same_as: str | None = None
     """For `pl` names: "tensor" or "tile" when it is a re-export; None when it dispatches on the operands."""
 
-    @cached_property
+    @lazy
     def signature(self) -> inspect.Signature:
         return parse_signature(self.signature_text)
 
-    @cached_property
+    @lazy
     def places(self) -> tuple[str, ...]:
         """Parameters that can be given by position."""
         return tuple(p.name for p in self.signature.parameters.values() if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
-    @cached_property
+    @lazy
     def required(self) -> tuple[str, ...]:
         """Parameters without a default."""
         return tuple(p.name for p in self.signature.parameters.values() if p.default is inspect.Parameter.empty)
@@ -155,18 +155,18 @@ class OpSpec:
         """The name in messages: one that a user can write."""
         return self.name if any(s.name == self.name for s in self.spellings) or not self.spellings else self.spellings[0].name
 
-    @cached_property
+    @lazy
     def param_names(self) -> tuple[str, ...]:
         return tuple(param.name for param in self.params)
 
-    @cached_property
+    @lazy
     def _by_name(self) -> dict[str, Param]:
         return {param.name: param for param in self.params}
 
     def param(self, name: str) -> Param:
         return self._by_name[name]
 
-    @cached_property
+    @lazy
     def operands(self) -> tuple[str, ...]:
         """Parameters that take part in the result, in order."""
         return tuple(param.name for param in self.params if param.kind in (ParamKind.Value, ParamKind.Operand, ParamKind.Scalar))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from tilejit.backends.base import CodeCache, CompileOptions
 from tilejit.backends.cpu.dispatch.dispatcher import dispatcher_text
@@ -18,6 +17,7 @@ from tilejit.backends.cpu.llvm.workshop import Workshop
 from tilejit.backends.cpu.lower import Lowered, lower
 from tilejit.backends.cpu.teams.pool import pool_text
 from tilejit.backends.entries import declared_params
+from tilejit.lazy import lazy
 from tilejit.passes.clock import stage
 from tilejit.runtime.artifact.blob import Blob, LoadedBlob, joined
 from tilejit.runtime.artifact.directory import Stage
@@ -79,17 +79,17 @@ class CpuExecutable:
     objects: Sequence[bytes] | None = None
     """The object files, where it was compiled in parts."""
 
-    @cached_property
+    @lazy
     def compiled(self) -> Compiled:
         """What LLVM makes of it in one piece."""
         return compile_llvm(self.lowered.text)
 
-    @cached_property
+    @lazy
     def blob(self) -> Blob | None:
         """All code as one position-independent piece; None where the platform needs a real linker."""
         return joined(self.own_blob, self.pool) if self.own_blob is not None and self.pool is not None else self.own_blob
 
-    @cached_property
+    @lazy
     def own_blob(self) -> Blob | None:
         """What was generated for the program."""
         if self.found is not None:
@@ -104,12 +104,12 @@ class CpuExecutable:
         """What LLVM was allowed to use."""
         return host().features
 
-    @cached_property
+    @lazy
     def code(self) -> Code:
         """The code, loaded into this process."""
         return LoadedBlob(self.blob) if self.blob is not None else LinkedObject(self.compiled.object_bytes)
 
-    @cached_property
+    @lazy
     def entries(self) -> dict[str, NativeEntry]:
         """The callable functions."""
         return {

@@ -6,12 +6,12 @@ import enum
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tilejit.lazy import lazy
 from tilejit.tile_ir import dialect as d
 
 NDArray = npt.NDArray[Any]
@@ -36,11 +36,11 @@ class Shadow:
         self._start, self._grain = low, min(grain, root.itemsize)
         self._state = np.full((high - low) // self._grain, state, np.int32)
 
-    @cached_property
+    @lazy
     def _writers(self) -> NDArray:
         return np.zeros_like(self._state)
 
-    @cached_property
+    @lazy
     def _readers(self) -> NDArray:
         return np.zeros_like(self._state)
 

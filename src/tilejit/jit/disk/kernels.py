@@ -17,9 +17,9 @@ from tilejit.jit.disk.stores import store
 from tilejit.jit.reads import manifest as manifests
 from tilejit.jit.reads.answers import Asked
 from tilejit.jit.reads.trace import Trace
+from tilejit.lazy import lazy
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
-from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import META, Artifact, read_artifact, read_fields
 from tilejit.runtime.store.entry import CacheEntry, fields_text
 from tilejit.runtime.targets import DEFAULT

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
@@ -16,6 +15,7 @@ from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.launching import JitLaunch, run_text
 from tilejit.jit.hosts.ranks import distributed_config, recorded_only, run_host
 from tilejit.jit.hosts.workers import DistributedWorker
+from tilejit.lazy import lazy
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.sections import HOSTS, META, Artifact, read_artifact, read_fields
@@ -153,7 +153,7 @@ class DistributedCompiledProgram(CompiledProgram):
         platform = first.platform if first is not None else place_of(self._run.platform if self._run is not None else None, 0)[0]
         return Artifact(parts.name, platform, {}, (), first.versions if first is not None else {}, facts, sections)
 
-    @cached_property
+    @lazy
     def _stored(self) -> bytes:
         parts, writer = self.parts, stored_hosts.Writer(self.parts.programs_of)
         hosts = {name: writer.function(host.function, host.extra) for name, host in parts.hosts.items()}

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tilejit import config as settings
@@ -15,6 +14,7 @@ from tilejit.backends.pto.interpret.arguments import flat_arguments, flat_names
 from tilejit.errors import ArtifactError
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.fingerprint import sources_changed
+from tilejit.lazy import lazy
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.store.entry import CacheEntry
 from tilejit.runtime.targets import DEFAULT, code_settings
@@ -57,7 +57,7 @@ class PtoCode:
         if self._entry is None:
             _ = self.program
 
-    @cached_property
+    @lazy
     def program(self) -> PtoProgram:
         """The text as a module."""
         return self.check()
@@ -72,7 +72,7 @@ class PtoCode:
         """Why a kernel is interpreted; None when it is machine code."""
         return None if self.native is not None else self._because
 
-    @cached_property
+    @lazy
     def native(self) -> CompiledProgram | None:
         """The machine code, loaded or built now; None when the kernel is interpreted."""
         self._because: str | None = None

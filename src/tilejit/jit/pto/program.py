@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from tilejit.backends.pto.interpret.launch import launch, parameter_types, refuse_unrunnable
 from tilejit.compiler import compile_program
@@ -14,6 +13,7 @@ from tilejit.frontend.pto.raiser import raise_to_program
 from tilejit.frontend.pto.text import parse_pto
 from tilejit.jit.pto.code import launched
 from tilejit.jit.pto.types import Parameter
+from tilejit.lazy import lazy
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.targets import DEFAULT
@@ -33,7 +33,7 @@ class PtoProgram:
     def text(self) -> str:
         return self.file.print()
 
-    @cached_property
+    @lazy
     def native(self) -> CompiledProgram | None:
         """The kernel as machine code; None: the compiler refuses it, `interpreted_because` says why. What cannot run at all is an error, as is any other."""
         refuse_unrunnable(self.file, self.entry)

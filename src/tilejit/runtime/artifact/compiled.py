@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.errors import ArgumentError, ArtifactError, TilejitError, did_you_mean
+from tilejit.lazy import lazy
 from tilejit.runtime.artifact import describe, directory
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.entry import CompiledEntry, Relocations, Shared
@@ -284,7 +284,7 @@ class CompiledProgram(NativeCallable):
         """Whether the directory is written; those in the cache may have been swept since."""
         return self._written and (self._path is not None or os.path.isdir(path))
 
-    @cached_property
+    @lazy
     def _directory(self) -> str:
         """The path without writing anything."""
         if self._path is not None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from tilejit.dtypes import DType
 from tilejit.errors import TilejitError
+from tilejit.lazy import lazy
 from tilejit.runtime import threads
 from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.artifact.blob import LoadedBlob, blob_of, check_machine
-from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact, EntryInfo
 from tilejit.runtime.call import abi, arena, interrupt
 from tilejit.runtime.call.dispatch_abi import HERE

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import AliasError, ArgumentError, DTypeError, RangeError, ShapeError
+from tilejit.lazy import lazy
 from tilejit.runtime.arrays import ArrayView, allocate, contiguous_strides, first_array, scalar_of, view_of
-from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.targets import HOST
 from tilejit.types.values import EXTENT_OPERATIONS, Dim, shape_text
 

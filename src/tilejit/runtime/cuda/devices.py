@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 
 from tilejit.errors import ArgumentError, DeviceError, PlatformError
+from tilejit.lazy import lazy
 from tilejit.runtime.cuda import driver as api
 from tilejit.runtime.cuda.driver import Driver
 from tilejit.runtime.cuda.program import architecture_name
@@ -26,11 +26,11 @@ class Device:
     index: int
     driver: Driver
 
-    @cached_property
+    @lazy
     def handle(self) -> int:
         return self.driver.number("cuDeviceGet", self.index)
 
-    @cached_property
+    @lazy
     def context(self) -> int:
         """The primary context, which torch, CuPy and all others use too."""
         return self.driver.word("cuDevicePrimaryCtxRetain", self.handle)
@@ -38,16 +38,16 @@ class Device:
     def attribute(self, number: int) -> int:
         return self.driver.number("cuDeviceGetAttribute", number, self.handle)
 
-    @cached_property
+    @lazy
     def capability(self) -> int:
         """Compute capability times ten: 90 is 9.0."""
         return 10 * self.attribute(api.COMPUTE_MAJOR) + self.attribute(api.COMPUTE_MINOR)
 
-    @cached_property
+    @lazy
     def multiprocessors(self) -> int:
         return self.attribute(api.MULTIPROCESSORS)
 
-    @cached_property
+    @lazy
     def name(self) -> str:
         text = ctypes.create_string_buffer(128)
         self.driver("cuDeviceGetName", text, 128, self.handle)
@@ -83,12 +83,12 @@ class Device:
             self._host_block[:] = used + -(-size // 64) * 64, end
             return used
 
-    @cached_property
+    @lazy
     def _host_block(self) -> list[int]:
         """First free byte and end of a block that was allocated at once: the driver takes its time for each."""
         return [0, 0]
 
-    @cached_property
+    @lazy
     def lock(self) -> int:
         """The address of a word that is 0: who adds to cells that are narrower than what a GPU adds to at once, in whatever kernel, has it meanwhile."""
         found = ctypes.c_uint64()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tilejit.errors import ResourceError
-from tilejit.runtime.artifact.lazy import lazy
+from tilejit.lazy import lazy
 from tilejit.runtime.cuda import driver as api
 from tilejit.runtime.cuda.devices import LOCK, Device, refuse_child
 from tilejit.runtime.cuda.memory import Memory

@@ -10,6 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tilejit.errors import RankStopped
+from tilejit.lazy import lazy
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.call import interrupt, printing
 from tilejit.runtime.ranks import reports, transfers, words
@@ -54,7 +55,7 @@ class Call:
         self.memory.settle(rank, entry)
         return made
 
-    @functools.cached_property
+    @lazy
     def _threads(self) -> int:
         return self.config.threads_per_rank or max(1, len(os.sched_getaffinity(0)) // len(self.engine.here))
 

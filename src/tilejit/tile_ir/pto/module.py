@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from io import StringIO
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
@@ -14,6 +13,7 @@ from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from tilejit.errors import PtoVerifyError, SourceText, Span, TilejitError
+from tilejit.lazy import lazy
 from tilejit.tile_ir.pto.attributes import EnumAttr
 from tilejit.tile_ir.pto.spec import A2A3, A5
 
@@ -62,7 +62,7 @@ class PtoFile:
     places: dict[Operation, tuple[int, int]] = field(default_factory=dict[Operation, tuple[int, int]], repr=False)
     """Where every op begins and ends, in characters of the text."""
 
-    @cached_property
+    @lazy
     def source(self) -> SourceText:
         return SourceText(self.filename, tuple(self.text.split("\n")))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
+
+from tilejit.lazy import lazy
 
 if TYPE_CHECKING:
     from tilejit.tile_ir.pto.op import PtoOp
@@ -154,7 +155,7 @@ class Row:
     core: str | None = None
     """`cube` or `vector` where only functions of that kind may use it."""
 
-    @cached_property
+    @lazy
     def slots(self) -> tuple[Slot, ...]:
         """All operands in declared order."""
         if self.format.startswith("ins("):
@@ -176,12 +177,12 @@ class Row:
             found.sort(key=lambda item: self.order.index(item.name))
         return tuple(found)
 
-    @cached_property
+    @lazy
     def segmented(self) -> bool:
         """Whether the text alone does not say which operand is which."""
         return any(item.optional or item.variadic for item in self.slots)
 
-    @cached_property
+    @lazy
     def destination_style(self) -> tuple[tuple[Slot, ...], tuple[str, ...], tuple[Slot, ...]] | None:
         """`ins` operands, names of the attributes inside `ins`, `outs` operands."""
         match = re.fullmatch(r"ins\(([^){]*)(?:\{([^}]*)\})?\)(?: outs\(([^)]*)\))?", self.format)

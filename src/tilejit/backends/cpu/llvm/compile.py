@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
+from typing import Any
 
 import llvmlite.binding as llvm
 
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.errors import InternalError
+from tilejit.lazy import lazy
 
 
 @dataclass(frozen=True)
@@ -20,15 +23,23 @@ class Compiled:
     """A relocatable object file (position independent, small code model)."""
     module: llvm.ModuleRef = field(repr=False)
 
-    @cached_property
+    @lazy
     def optimised(self) -> str:
         """LLVM text after the passes."""
         return str(self.module)
 
-    @cached_property
+    @lazy
     def assembly(self) -> str:
         """The machine code as assembly text."""
         return target_machine().emit_assembly(self.module)
+
+
+_LLVM: Any = llvm.ffi.lib._lock
+"""llvmlite's own lock: one thread at a time is in LLVM."""
+
+if hasattr(os, "register_at_fork"):
+    # A child of a fork has none of the other threads: what one of them held would never be free again, and LLVM would be in the middle of something.
+    os.register_at_fork(before=_LLVM.__enter__, after_in_parent=lambda: _LLVM.__exit__(), after_in_child=lambda: _LLVM.__exit__())
 
 
 def target_machine() -> llvm.TargetMachine:

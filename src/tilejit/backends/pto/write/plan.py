@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tilejit import ops
+from tilejit.lazy import lazy
 from tilejit.ops.spec import ParamKind
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
@@ -109,7 +109,7 @@ class Plan:
             if value in self.lazy and self._must_be_stored(value):
                 self.stored.add(value)
 
-    @cached_property
+    @lazy
     def period(self) -> int:
         """Tiles are padded to columns whose rows fill 32 bytes in every element type of the kernel, so that shapes agree across conversions."""
         values = [value for op in self.function.walk() for value in (*op.results, *op.operands)]

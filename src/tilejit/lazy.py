@@ -9,9 +9,10 @@ if TYPE_CHECKING:
 else:
 
     class lazy:
-        """As functools.cached_property of Python 3.12, which takes no lock: a warm start asks for dozens of these.
+        """As functools.cached_property of Python 3.12, which takes no lock: a warm start asks for dozens of these, and a process that is forked while
+        another thread computes one would wait for that lock for ever.
 
-        Two threads that ask at once may both compute; the last result stays.
+        Two threads that ask at once may both compute; what the first one found stays, and both have it.
         """
 
         def __init__(self, function: Any) -> None:
@@ -24,8 +25,7 @@ else:
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
                 return self
-            found = instance.__dict__[self._name] = self._function(instance)
-            return found
+            return instance.__dict__.setdefault(self._name, self._function(instance))
 
 
 __all__ = ["lazy"]
