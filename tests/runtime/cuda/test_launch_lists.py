@@ -24,6 +24,7 @@ from tilejit.runtime.arrays import view_of
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.native import pack
+from tilejit.runtime.cuda import listed
 from tilejit.runtime.cuda.entry import CudaEntry, LoadedProgram
 from tilejit.runtime.cuda.launch_abi import HEAR, LAUNCH
 from tilejit.runtime.cuda.native import Calls
@@ -113,6 +114,10 @@ def _compared(gpu: FakeLibrary, program: ir.Program, arguments: list[Any]) -> in
     gpu.launches.clear()
     loaded.function(name)(streams.now, text, *entry.inputs(bound, loaded))
     assert native == gpu.launches, name
+    if listed.is_plain(row):
+        gpu.launches.clear()
+        listed.run(row, loaded.kernels, streams.now, entry.inputs(bound, loaded))
+        assert native == gpu.launches, name
     asked = memory.asked[0][2] if memory.asked else 0
     assert asked == text.used and len(memory.returned) == len(memory.made), name
     return asked

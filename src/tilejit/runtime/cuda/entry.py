@@ -20,7 +20,7 @@ from tilejit.runtime.call.dispatch_tensors import torch_calls
 from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.runtime.call.native import NativeStart, Placed
 from tilejit.runtime.call.signature import Bound, ParamInfo
-from tilejit.runtime.cuda import devices
+from tilejit.runtime.cuda import devices, listed
 from tilejit.runtime.cuda.devices import Device
 from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, HEAR, LAUNCH
 from tilejit.runtime.cuda.launcher import Launch, Launcher, LoadedCubin
@@ -104,10 +104,17 @@ class DeviceProgram:
         log = LaunchLog(device, self.failures)
         self.kernels = [Launcher(device, kernel, loaded, self.words.address, log) for kernel, loaded in zip(program.kernels, self.cubins, strict=True)]
         self._functions: dict[str, HostFunction] = {}
+        self._listed: set[str] = set()
 
     def resident(self, kernel: int) -> int:
         """How many programs of a kernel run at once, in whole gangs, whichever variant is taken."""
         return min(cubin.in_gangs(self.program.kernels[kernel].gang) for cubin in self.cubins[kernel])
+
+    def is_first(self, name: str) -> bool:
+        """Whether an entry is called for the first time, and its list of launches is all it does; from now on its text is worth compiling."""
+        first = name not in self._functions and name not in self._listed and listed.is_plain(self.program.entries[name])
+        self._listed.add(name)
+        return first
 
     def function(self, name: str) -> HostFunction:
         """The function of an entry: its text, with the launchers of this device."""
@@ -280,8 +287,13 @@ class CudaEntry(Placed):
         self, loaded: DeviceProgram, stream: int, framework: str, inputs: Sequence[int | float | bool], function: HostFunction | None = None
     ) -> None:
         """Launch everything on one device and stream."""
-        memory = memory_for(loaded.device, stream, framework) if loaded.program.entries[self.name].memory else None
+        row = loaded.program.entries[self.name]
+        memory = memory_for(loaded.device, stream, framework) if row.memory else None
         with loaded.device.active():
+            if function is None and loaded.is_first(self.name):
+                loaded.words.check()
+                listed.run(row, loaded.kernels, stream, inputs)
+                return
             try:
                 (function or loaded.function(self.name))(stream, memory, *inputs)
             finally:

@@ -1,0 +1,34 @@
+"""A call by its launch list, as that stands: what the first call of an entry takes, because compiling the text of a function takes longer than running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilejit.runtime.cuda.launcher import Launch
+from tilejit.runtime.cuda.program import EntryRow, Node
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "minimum": min, "maximum": max,
+    "floordiv": lambda a, b: a // b, "ceildiv": lambda a, b: -(-a // b), "mod": lambda a, b: a % b,
+}  # fmt: skip
+
+
+def is_plain(row: EntryRow) -> bool:
+    """Whether a call is a list of launches that ask for no memory."""
+    return row.launches is not None and not row.memory
+
+
+def run(row: EntryRow, launchers: Sequence[Launch], stream: int, inputs: Sequence[int | float | bool]) -> None:
+    """Launch everything on the list of an entry that is plain."""
+    for launch in row.launches or ():
+        numbers = [_number(node, inputs) for node in (*launch.grid, *launch.arguments)]
+        launchers[launch.kernel](stream, None, *numbers)
+
+
+def _number(node: Node, inputs: Sequence[int | float | bool]) -> int | float | bool:
+    if isinstance(node, int):
+        return node
+    if node[0] == "input" and isinstance(node[1], int):
+        return inputs[node[1]]
+    operation, left, right = node  # type: ignore[misc] # the rest is of memory, which there is none of
+    return _OPERATIONS[operation](int(_number(left, inputs)), int(_number(right, inputs)))
