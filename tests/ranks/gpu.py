@@ -25,9 +25,6 @@ from tilejit.runtime.cuda.program import LaunchFacts
 REFUSED = {
     "order": "a Python function on tensors takes part",
     "resident": "tensors that stay with ranks are in the memory of the process",
-    "blocks": "blocks of pl.spmd wait",
-    "test_blocks_that_wait_are_all_under_way": "the same",
-    "test_blocks_that_nobody_notifies_are_a_deadlock": "the same",
 }
 """What a GPU does not do, and why."""
 

@@ -332,6 +332,34 @@ def crossed(y: pl.Out[pl.Tensor[[BLOCKS, 1], pl.INT32]], sig: pld.DistributedTen
         pl.write(y, [b, 0], pl.read(sig, [b, 0]))
 
 
+@pl.jit
+def chained(
+    y: pl.Out[pl.Tensor[[BLOCKS, 4], pl.INT32]],
+    win: pld.DistributedTensor[[BLOCKS + 1, 4], pl.INT32],
+    sig: pld.DistributedTensor[[BLOCKS + 1, 1], pl.INT32],
+):
+    """Each block waits for the one after it, and the last one for nobody; what they hand on grows, and what a block has before it waits it has after."""
+    ctx = pld.get_comm_ctx(sig)
+    after = (pld.rank(ctx) + 1) % pld.nranks(ctx)
+    for b in pl.spmd(BLOCKS):
+        own = pl.add(pl.load(win, [BLOCKS, 0], [1, 4]), pl.cast(b, pl.INT32))
+        if b < BLOCKS - 1:
+            pld.system.wait(sig, [b, 0], 1, cmp=pld.WaitCmp.Ge)
+        total = pl.add(own, pl.load(win, [b, 0], [1, 4]))
+        pl.store(total, [b, 0], y)
+        if b > 0:
+            pld.remote_store(total, win, after, [b - 1, 0])
+            pld.system.notify(sig, after, [b - 1, 0], 1, op=pld.NotifyOp.Set)
+
+
+@pl.jit.host
+def all_chained(y: pl.Out[pl.Tensor[[NR, BLOCKS, 4], pl.INT32]]):
+    data = pld.alloc_window_buffer([BLOCKS + 1, 4], dtype=pl.INT32)
+    cells = pld.alloc_window_buffer([BLOCKS + 1, 1], dtype=pl.INT32)
+    for r in pl.range(pld.world_size()):
+        chained(y[r], pld.window(data, [BLOCKS + 1, 4], dtype=pl.INT32), pld.window(cells, [BLOCKS + 1, 1], dtype=pl.INT32), device=r)
+
+
 @pl.jit.host
 def all_crossed(y: pl.Out[pl.Tensor[[NR, BLOCKS, 1], pl.INT32]], silent: pl.Scalar[pl.INT32]):
     cells = pld.alloc_window_buffer([BLOCKS, 1], dtype=pl.INT32)

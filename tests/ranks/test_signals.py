@@ -146,6 +146,15 @@ def test_blocks_that_wait_are_all_under_way(platform: str) -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_block_goes_on_while_those_before_it_wait(platform: str) -> None:
+    for world in (1, 2):
+        y = np.zeros((world, signals.BLOCKS, 4), np.int32)
+        signals.all_chained(y, config=on(world, platform))
+        wanted = np.cumsum(np.arange(signals.BLOCKS)[::-1])[::-1]
+        assert np.array_equal(y, np.broadcast_to(wanted[:, None], y.shape))
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_blocks_that_nobody_notifies_are_a_deadlock(platform: str) -> None:
     for world in (1, 2):
         with pytest.raises(DeadlockError) as caught:

@@ -148,6 +148,8 @@ class Ask:
     target: str
     what: str
     arguments: tuple[Expr, ...]
+    pauses: bool = False
+    """Whether other blocks go on meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,15 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocks:
+    """As For from 0 to `count`, but all turns are under way at once: where one waits for other ranks, the next one goes on."""
+
+    target: str
+    count: Expr
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class While:
     """Run `before`, end if `condition` is false, run `body`, and so on."""
 
@@ -196,7 +207,7 @@ class If:
     orelse: tuple[Step, ...]
 
 
-Step = Compute | Allocate | Launch | Read | Ask | Check | Move | For | While | If
+Step = Compute | Allocate | Launch | Read | Ask | Check | Move | For | Blocks | While | If
 
 
 # programs ---------------------------------------------------------------------------------------------------------------

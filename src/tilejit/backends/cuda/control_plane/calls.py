@@ -74,7 +74,7 @@ def launch(frame: Frame, op: d.LaunchOp) -> None:
 def launch_function(frame: Frame, function: d.FuncOp, blocks: Number | None, op: Operation) -> None:
     from tilejit.backends.cuda.grids.loops import blocks_as_product
     from tilejit.backends.cuda.grids.phases import run_in_phases
-    from tilejit.backends.cuda.grids.spread import by_the_host
+    from tilejit.backends.cuda.grids.spread import blocks_by_the_host, by_the_host
 
     if function.static("kind") == "group":
         group(frame, function, blocks)
@@ -88,6 +88,9 @@ def launch_function(frame: Frame, function: d.FuncOp, blocks: Number | None, op:
         reason = frame.attempt(lambda: _without_blocks(frame, function))
         if reason is not None and by_the_host(frame, function) is not None:
             raise reason
+        return
+    if meets(function):
+        blocks_by_the_host(frame, function, blocks)
         return
     if run_in_phases(frame, function, blocks) or blocks_as_product(frame, function, blocks):
         return

@@ -67,6 +67,8 @@ class Frame:
         """Runs the ops of a block of a kernel whose loops and branches the host does."""
         self.keeps = False
         """Whether values of a program may leave it, through memory: the kernel is cut where it waits for other ranks."""
+        self.block_index, self.block_count, self.lane = host.number(0), host.number(1), host.number(0)
+        """Which of how many blocks the host is running."""
 
     def fresh(self, hint: str) -> str:
         name, count = hint, 0
@@ -186,6 +188,8 @@ class Making:
         self.out = Writer(name)
         self.out.taken.add(name)
         self.body = Body(self.out, self._outside, frame.state.functions, frame.state.failures, frame.state.options, frame.state.interpreted)
+        if frame.block_index.const is None:
+            self.body.block_index, self.body.block_count = (host.take_number(self.out, at, "block") for at in (frame.block_index, frame.block_count))
 
     def again(self, lane: int) -> Body:
         """Another body in the same program."""

@@ -36,7 +36,7 @@ def apply(frame: Frame, op: d.ApplyOp) -> None:
     type = d.type_of(result)
     rule = ROWS.get(op.op)
     if isinstance(rule, places.Place):
-        frame.values[result] = Number(rule.outside, INDEX)
+        frame.values[result] = rule.inside(frame)
         return
     if isinstance(rule, Query):
         frame.values[result] = ranks.query(frame, op, rule.slot)

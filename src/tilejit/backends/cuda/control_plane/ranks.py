@@ -12,6 +12,7 @@ from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame
 from tilejit.backends.cuda.control_plane.host import Memory, Number
 from tilejit.dtypes import BOOL, INDEX, INT32, INT64
+from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.ranks import COLLECTIVES
 from tilejit.runtime.call.failures import Failure
 from tilejit.runtime.ranks.abi import Comm, dtype_code
@@ -81,7 +82,9 @@ def wait(frame: Frame, op: d.EffectOp) -> None:
     offset = host.total([host.mul(Number(at.expr, INDEX, at.bounds), axis.stride) for at, axis in zip(indices, signal.axes, strict=True)])
     cell = frame.named(Number(host.at(signal, offset, ()).address, INDEX), "cell")
     greater, line = int(apply_args(op)["cmp"] is WaitCmp.Ge), op.span.line if op.span is not None else 0
-    came = _ask(frame, "came", "wait", group.expr, cell.expr, expected.expr, greater, line)
+    came = plan.Var(frame.fresh("came"))
+    pauses = frame.block_index.const is None
+    frame.steps.append(plan.Ask(came.name, "turn" if pauses else "wait", (group.expr, cell.expr, expected.expr, greater, line), pauses))
     row, shown = frame.state.failures.row(ranks.stopped_wait(op)), indices[: ranks.shown_indices(len(indices))]
 
     def given_up() -> None:
@@ -93,6 +96,8 @@ def wait(frame: Frame, op: d.EffectOp) -> None:
 
 def collective(frame: Frame, op: d.EffectOp) -> None:
     """The ranks meet on the host, after everything that they launched before."""
+    if frame.block_index.const is None:
+        raise UnsupportedFeatureError(f"`{op.op}` in a block of pl.spmd: a rank meets others once", span=op.span, help="let it stand outside pl.spmd")
     args, group = apply_args(op), frame.number(operand(op, "comm"))
     reduce, root = args.get("op"), args.get("root")
     words: list[plan.Expr] = [

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tilejit.backends.cuda.plan import Allocate, Apply, Ask, Check, Compute, EntryPlan, Expr, For, If, Launch, Move, Read, Step, Var, While
+from tilejit.backends.cuda.plan import Allocate, Apply, Ask, Blocks, Check, Compute, EntryPlan, Expr, For, If, Launch, Move, Read, Step, Var, While
 from tilejit.ops import COMPARISONS, table
 from tilejit.ops.facts import Fails
 
@@ -21,7 +21,7 @@ _OWN = {
     "array_update_element": "(*{0}[:{1}], {2}, *{0}[{1} + 1 :])",
 }
 """What the host computes with no scalar op: the elements of an array are a tuple."""
-_RESERVED = frozenset({"stream", "memory", "words", "CLEAR", "failed", "read", "ask", "fail", "scalar_op", "call", "min", "max", "range", "mark", "float"})
+_RESERVED = frozenset("stream memory words CLEAR failed read ask fail scalar_op call min max map range mark float".split())
 
 
 def host_text(entry: EntryPlan) -> str:
@@ -48,7 +48,7 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
     for step in steps:
         yield step
         match step:
-            case For():
+            case For() | Blocks():
                 yield from all_steps(step.body)
             case While():
                 yield from all_steps((*step.before, *step.body))
@@ -75,7 +75,7 @@ class _Writer:
         found = self.names.get(wanted)
         if found is None:
             clean = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in wanted) or "v"
-            if clean[0].isdigit() or keyword.iskeyword(clean) or clean in _RESERVED or clean.startswith(("launch_", "op_", "mark_")):
+            if clean[0].isdigit() or keyword.iskeyword(clean) or clean in _RESERVED or clean.startswith(("launch_", "op_", "mark_", "block_")):
                 clean = f"v_{clean}"
             taken = set(self.names.values())
             found = clean
@@ -112,7 +112,8 @@ class _Writer:
             case Read():
                 self.line(f"{self.name(step.target)} = read(stream, {self.value(step.address)}, {step.dtype!r})")
             case Ask():
-                self.line(f"{self.name(step.target)} = ask.{step.what}({', '.join(['stream', *map(self.value, step.arguments)])})")
+                asked = f"ask.{step.what}({', '.join(['stream', *map(self.value, step.arguments)])})"
+                self.line(f"{self.name(step.target)} = {'yield from ' if step.pauses else ''}{asked}")
             case Check():
                 values = "".join(f", {self.value(value)}" for value in step.values)
                 self.line(f"if not {self.value(step.condition)}: fail({step.failure}{values})")
@@ -123,6 +124,11 @@ class _Writer:
             case For():
                 bounds = ", ".join(self.value(bound) for bound in (step.lower, step.upper, step.step))
                 self.block(f"for {self.name(step.target)} in range({bounds}):", step.body)
+            case Blocks():
+                self.marks += 1
+                made = f"block_{self.marks}"
+                self.block(f"def {made}({self.name(step.target)}):", step.body)
+                self.line(f"ask.all_blocks(stream, map({made}, range({self.value(step.count)})))")
             case While():
                 self.line("while True:")
                 self.depth += 1

@@ -10,6 +10,7 @@ from tilejit import ops
 from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame
+from tilejit.backends.cuda.control_plane.host import Number
 from tilejit.backends.cuda.control_plane.keeping import found_again, keep, kept_by, leaving
 from tilejit.backends.cuda.control_plane.ranks import is_meeting, meets
 from tilejit.backends.cuda.grids.independent import perfect_nest
@@ -22,6 +23,8 @@ from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.passes.rewriting import free_values, is_scalar_op, root
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.equal import asks_place
+from tilejit.tile_ir.transfers import sync_class
 from tilejit.types.values import ArrayType, ScalarType, ShapedType
 
 _HOST = (d.ConstOp, d.DimOp, d.CheckOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.CommOp, d.PeerOp)
@@ -53,6 +56,23 @@ def by_the_host(frame: Frame, function: d.FuncOp) -> UnsupportedFeatureError | N
     reason = frame.attempt(lambda: within(function.body.block))
     frame.within, frame.keeps = saved
     return reason
+
+
+def blocks_by_the_host(frame: Frame, function: d.FuncOp, blocks: Number) -> None:
+    """Run blocks that wait for other ranks: each for itself, and the host turns to another one where one waits."""
+    barrier = next((op for op in function.walk() if sync_class(op) is not None), None)
+    if isinstance(barrier, d.EffectOp):
+        what = "CUDA does not run blocks that wait both for each other and for other ranks"
+        raise UnsupportedFeatureError(what, span=barrier.span, help="wait for other ranks before or after pl.spmd")
+    name, saved = frame.fresh("block"), (frame.block_index, frame.block_count)
+    frame.block_index = host.variable(name, INDEX, (0, max(0, blocks.bounds[1] - 1)) if blocks.bounds else host.EXTENT)
+    frame.block_count = blocks
+    found: list[UnsupportedFeatureError | None] = []
+    body = frame.inner(lambda: found.append(by_the_host(frame, function)))
+    frame.block_index, frame.block_count = saved
+    if found[0] is not None:
+        raise found[0]
+    frame.steps.append(plan.Blocks(name, blocks.expr, body))
 
 
 def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
@@ -258,6 +278,8 @@ def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
 
     if frame.keeps and meets(op):
         return "host" if is_meeting(op) else "control"
+    if frame.keeps and isinstance(op, d.ApplyOp) and asks_place(op):
+        return "host"
     free = free_values([op])
     if not all(value in known for value in free):
         return "program"

@@ -66,9 +66,8 @@ def array_update(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 class Place:
     """A rule for what asks where the code runs."""
 
-    inside: Callable[[Body], Scalar]
-    outside: int
-    """The answer outside any block."""
+    inside: Callable[[Any], Any]
+    """Of the body of a program, or of the frame of the host."""
 
     def __call__(self, body: Body, op: d.ApplyOp) -> Sequence[Value]:
         return [self.inside(body)]

@@ -96,6 +96,5 @@ def far(body: Body, op: d.EffectOp) -> Sequence[Value]:
 
 def waiting(body: Body, op: d.EffectOp) -> Sequence[Value]:
     """What would have to wait inside a program."""
-    what = f"`{op.op}` in a block of pl.spmd, or among kernels that hand each other tiles"
-    raise body.unsupported(op, what, "let it stand in a pl.at region without blocks, or on the control plane")
+    raise body.unsupported(op, f"`{op.op}` among kernels that hand each other tiles", "let it stand in a region of its own")
 
