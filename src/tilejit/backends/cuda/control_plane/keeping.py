@@ -24,9 +24,9 @@ def leaving(members: Sequence[Operation]) -> list[SSAValue]:
     return [result for op in members for result in op.results if any(use.operation not in inside for use in result.uses)]
 
 
-def write(frame: Frame, body: Body, value: SSAValue, blocks: Number, where: str) -> tuple[Memory, Value]:
-    """Store what a block has of a value into memory with room for all blocks; `where`: what the kernel is cut at."""
-    made, place = body[value], body.block_index
+def write(frame: Frame, body: Body, value: SSAValue, place: Scalar, blocks: Number, where: str) -> tuple[Memory, Value]:
+    """Store what a program has of a value into its place in memory with room for so many; `where`: what the kernel is cut at."""
+    made = body[value]
     if isinstance(made, Tile) and all(size.const is not None for size in made.valid):
         room = frame.allocate([blocks, *(host.number(extent) for extent in made.shape)], made.dtype, name_hint(value) or "kept")
         body.store_tile(made, host.take_memory(body.out, room), [place, *(index(0) for _ in made.shape)])
@@ -40,7 +40,7 @@ def write(frame: Frame, body: Body, value: SSAValue, blocks: Number, where: str)
 
 def keep(frame: Frame, kernel: Making, value: SSAValue) -> Memory:
     """Store a value of the only program of a kernel."""
-    return write(frame, kernel.body, value, host.number(1), "wait")[0]
+    return write(frame, kernel.body, value, index(0), host.number(1), "wait")[0]
 
 
 def found_again(frame: Frame, value: SSAValue, room: Memory) -> HostValue:

@@ -110,7 +110,7 @@ class _Phase:
         return list(found)
 
     def _keep(self, body: Body, value: SSAValue) -> None:
-        self.kept[value] = write(self.frame, body, value, self.blocks, "syncall")
+        self.kept[value] = write(self.frame, body, value, body.block_index, self.blocks, "syncall")
 
 
 def _used(op: Operation) -> Iterable[SSAValue]:
