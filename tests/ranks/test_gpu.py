@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tilejit.language as pl
+import tilejit.language.distributed as pld
 from tests.patience import HANG
 from tests.ranks import on_gpu, signals
 from tests.ranks.engines import on
@@ -41,16 +43,24 @@ def test_kernels_of_ranks_compile_and_are_cut_where_they_wait() -> None:
     assert len(telling) == 1 and "bar.sync" in telling[0].partition("red.global.sys.release.add")[0]
 
 
+@pl.jit
+def both(y: pl.Out[pl.Tensor[[4, 1], pl.INT32]], sig: pld.DistributedTensor[[4, 1], pl.INT32]):
+    for b in pl.spmd(4):
+        pld.system.wait(sig, [b, 0], 1, cmp=pld.WaitCmp.Ge)
+        pl.system.syncall(core_type="aiv_only")
+        pl.write(y, [b, 0], pl.read(sig, [b, 0]))
+
+
 @pytest.mark.triton
-def test_a_kernel_never_waits_for_another_rank() -> None:
-    cells = np.zeros((signals.BLOCKS, 1), np.int32)
-    with pytest.raises(UnsupportedFeatureError, match=r"`wait` in a block of pl\.spmd") as caught:
-        signals.crossed.compile(cells.copy(), cells, 0, config=CUDA)
-    assert caught.value.span is not None and "pld.system.wait" in str(caught.value)
+def test_blocks_that_wait_for_each_other_and_for_ranks_are_refused() -> None:
+    cells = np.zeros((4, 1), np.int32)
+    with pytest.raises(UnsupportedFeatureError, match="wait both for each other and for other ranks") as caught:
+        both.compile(cells.copy(), cells, config=CUDA)
+    assert caught.value.span is not None and "syncall" in str(caught.value)
 
 
 def test_tensors_of_a_call_are_in_one_place() -> None:
-    there = DeviceTensor(4096, (2, 8, 16), signals.pl.FP32, "cuda:0")
+    there = DeviceTensor(4096, (2, 8, 16), pl.FP32, "cuda:0")
     with pytest.raises(ArgumentError, match=r"in several places: `x` on cuda:0, `y` on cpu"):
         signals.hello(there, np.empty((2, 8, 16), np.float32), config=on(2, "cuda"))
 
