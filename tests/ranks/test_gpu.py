@@ -44,6 +44,28 @@ def test_kernels_of_ranks_compile_and_are_cut_where_they_wait() -> None:
 
 
 @pl.jit
+def around(
+    x: pl.Tensor[[8, 16], pl.FP32],
+    y: pl.Out[pl.Tensor[[8, 16], pl.FP32]],
+    z: pl.Out[pl.Tensor[[8, 16], pl.FP32]],
+    win: pld.DistributedTensor[[8, 16], pl.FP32],
+    sig: pld.DistributedTensor[[1, 1], pl.INT32],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pld.tensor.put(win, 0, x)
+        pld.tensor.barrier(sig)
+        y[:, :] = x + 1.0
+        z[:, :] = win
+
+
+@pytest.mark.triton
+def test_what_stands_around_a_collective_is_not_merged() -> None:
+    host = around.compile(X, X.copy(), X.copy(), X.copy(), CELLS, config=RunConfig(platform="cuda", arch="sm_90")).stage("around.host.py")
+    before, meeting, after = host.partition("ask.meet(")
+    assert meeting and before.count("launch_") == 1 and after.count("launch_") >= 1
+
+
+@pl.jit
 def both(y: pl.Out[pl.Tensor[[4, 1], pl.INT32]], sig: pld.DistributedTensor[[4, 1], pl.INT32]):
     for b in pl.spmd(4):
         pld.system.wait(sig, [b, 0], 1, cmp=pld.WaitCmp.Ge)

@@ -29,6 +29,9 @@ from tilejit.types.values import ArrayType, ScalarType, ShapedType
 
 _HOST = (d.ConstOp, d.DimOp, d.CheckOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.CommOp, d.PeerOp)
 
+_IN_PLACE = (d.CreateOp, d.ReadOp, d.EffectOp)
+"""What the host does where it stands: memory may be another one before, and ranks wait for what was launched."""
+
 Segment = tuple[str, list[Operation]]
 """ "host", "nest", "grid", "loop", "control" with one op, or "program" with the ops that one program runs."""
 
@@ -216,7 +219,7 @@ def _joined(frame: Frame, segments: Sequence[Segment]) -> list[Segment]:
     waiting: list[Segment] = []
     for kind, members in segments:
         last = out[-1] if out and out[-1][0] == "nest" else None
-        if kind == "host" and last is not None and not isinstance(members[0], d.CreateOp) and not _uses(members[0], [*last[1], *_ops(waiting)]):
+        if kind == "host" and last is not None and not isinstance(members[0], _IN_PLACE) and not _uses(members[0], [*last[1], *_ops(waiting)]):
             waiting.append((kind, members))
         elif kind == "nest" and last is not None and joins(frame, last[1], members[0]):
             out[-1:] = [*waiting, ("nest", [*last[1], *members])]
