@@ -48,6 +48,24 @@ SAME = [
     "a, *b = x, 1, 2\nv = b[1] * 10 + len(b)",
 ]
 
+CHANGES = {
+    "d = {'a': 1}": ["d.update({'b': N})", "d.update(b=N)", "z = d.setdefault('b', N)", "d.pop('a')", "d.clear()", "d |= {'b': N}"],
+    "l = [1]": ["l.append(N)", "l.extend([N])", "l.insert(0, N)", "z = l.pop()", "l.clear()", "l += [N]", "if l.pop() == 1:\n    l.append(N)"],
+}
+READS = {
+    "d = {'a': 1}": [
+        "5 if 'b' in d else 6", "len(d) * 10 + sum(d.values())", "5 if d == {'a': 1} else 6", "d['b'] if 'b' in d else 7",
+        "len(e) * 10 + (5 if 'b' in e else 6)",
+    ],
+    "l = [1]": [
+        "5 if 3 in l else 6", "len(l) * 10 + sum(l)", "5 if l == [1] else 6", "l[-1] if l else 8", "l[0] if len(l) > 0 else 8", "5 if e and 3 in e else len(e)",
+    ],
+}  # fmt: skip
+SAME += [
+    f"N = 3\n{start}\ne = {start[0]}\n{change}\nv = {read}"
+    for start, changes in CHANGES.items() for row, change in enumerate(changes) for place, read in enumerate(READS[start]) if (row + place) % 2
+]  # fmt: skip
+
 
 @pytest.mark.parametrize("body", SAME)
 def test_containers_do_what_python_says(body: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +86,7 @@ REFUSED = [
     ("l = []\nif pl.read(x, [0, 0]) > 0.0:\n    l.append(1)\nv = len(l)", "known only at run time"),
     ("l = []\nl.append(x)\nv = len(l)", "what only the run knows"),
     ("l = []\nfor i in pl.range(3):\n    l.append(i)\nv = len(l)", "what only the run knows"),
+    ("l = [1, 2]\nwhile l.pop() > 1:\n    v = 1\nv = 2", "known only at run time"),
     ("l = [1]\nlist.append(l, 3)\nv = sum(l)", "changes a list that the kernel made"),
 ]
 
@@ -82,3 +101,11 @@ def test_what_would_be_lost_is_refused(body: str, said: str, make_kernel: MakeKe
 def test_too_few_for_the_names_around_a_star(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ShapeError, match="has 1 members, this names 2 or more"):
         result("a, *b, c = [1]\nv = a", make_kernel, monkeypatch)
+
+
+def test_a_helper_cannot_change_a_list_of_its_caller(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
+    helper = "@pl.jit.inline\ndef helper(t: pl.Tensor, l):\n    l.append(3)\n    return t + float(sum(l))\n"
+    kernel = make_kernel(helper + KERNEL.replace("{body}", "    l = [1]\n    t = helper(x, l)\n    v = len(l)\n"))
+    with pytest.raises(UnsupportedFeatureError, match="of the caller"):
+        kernel(X, X.copy())

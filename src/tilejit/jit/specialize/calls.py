@@ -18,17 +18,12 @@ from tilejit.jit.specialize.dependencies import callee_of, check_callee, definit
 from tilejit.jit.specialize.expressions import Folded
 from tilejit.jit.specialize.iterate import dict_view, member_nodes
 from tilejit.jit.specialize.nodes import at, dotted
-from tilejit.jit.specialize.operators import Operators
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language
+from tilejit.jit.specialize.operators import NeedsTurns, Operators
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language, reaches
 from tilejit.ops.compose import INLINE_HELP
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS, meant
 from tilejit.types.values import BufferType, TileType
-
-
-class NeedsTurns(UnsupportedFeatureError):
-    """The turns of a `pl.unroll` loop, or the branch that is taken, must be known here: something in it runs while compiling."""
-
 
 _CHANGING = frozenset(
     "append extend insert pop remove clear sort reverse update setdefault popitem __setitem__ __delitem__ __iadd__ __imul__ __ior__ __init__".split()
@@ -200,6 +195,7 @@ class Calls(Operators):
         changed = _changed_by(function)
         if changed is not None:
             self._refuse_change(node, changed)
+            self.changed.append(changed)
         pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
         if is_handle(function) or holds_handle(given) or holds_handle(names) or not pure:
             value = self.specializer.trace.ask("call", function, given, names, path=dotted(node.func))
@@ -213,6 +209,9 @@ class Calls(Operators):
             kind = type(changed).__name__
             what = f"`{ast.unparse(node)}` changes a {kind} while compiling, but whether it runs, or how often, is known only at run time"
             raise self.located(NeedsTurns(what, help=f"make the {kind} in one expression, or in a loop over a tuple or pl.unroll"), node)
+        if any(isinstance(value, Static) and reaches(value.value, changed) for value in self.params.values()):
+            what = f"`{ast.unparse(node)}` changes a {type(changed).__name__} of the caller, which would not see it"
+            raise self.located(UnsupportedFeatureError(what, help="work on a copy, and return it"), node)
 
     def helper_call(self, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
         """A call of another kernel, specialised for what it is called with."""

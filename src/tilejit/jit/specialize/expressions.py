@@ -54,6 +54,8 @@ class Expressions(Objects):
         """How many loops and branches are around that run, or not, when the kernel does."""
         self.made: dict[int, tuple[object, int]] = {}
         """Lists and dicts that names were given to, by identity, with the number of such blocks around the first of them."""
+        self.changed: list[object] = []
+        """Lists and dicts that the text has as they were: names of theirs are bound anew before the next statement."""
         self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or bool(helpers_of(self.reads))
         """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
 

@@ -6,6 +6,7 @@ import ast
 import functools
 from collections.abc import Callable
 
+from tilejit.errors import TilejitError, UnsupportedFeatureError
 from tilejit.frontend import fold
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.plain import is_settled
@@ -14,6 +15,10 @@ from tilejit.jit.specialize.expressions import Expressions, Folded
 from tilejit.jit.specialize.nodes import at, evaluated
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown
 from tilejit.types.values import BufferType, TileType
+
+
+class NeedsTurns(UnsupportedFeatureError):
+    """The turns of a `pl.unroll` loop, or the branch that is taken, must be known here: something in it runs while compiling."""
 
 
 class Operators(Expressions):
@@ -68,7 +73,7 @@ class Operators(Expressions):
         decisive = isinstance(node.op, ast.Or)
         folded: list[Folded] = []
         for item in node.values:
-            folded.append(self.fold(item))
+            folded.append(self._perhaps(item) if any(not isinstance(value, Static) for _, value in folded) else self.fold(item))
             value = folded[-1][1]
             if isinstance(value, Static) and item is not node.values[-1] and self.truth(value, item) is decisive:
                 break  # as in Python: what follows is not looked at
@@ -86,8 +91,21 @@ class Operators(Expressions):
         test_node, test = self.fold(node.test)
         if isinstance(test, Static) and not test.local:
             return self.fold(node.body if self.truth(test, node.test) else node.orelse)
-        body, orelse = self.rewrite(node.body), self.rewrite(node.orelse)
+        try:
+            (body, _), (orelse, _) = self._perhaps(node.body), self._perhaps(node.orelse)
+        except TilejitError:  # in what is not looked at it is none
+            if not isinstance(test, Static):
+                raise
+            return self.fold(node.body if self.truth(test, node.test) else node.orelse)
         return at(ast.IfExp(test_node, body, orelse), node), UNKNOWN
+
+    def _perhaps(self, node: ast.expr) -> Folded:
+        """An expression that the run may skip."""
+        self.undecided += 1
+        try:
+            return self.fold(node)
+        finally:
+            self.undecided -= 1
 
 
 def _decided(op: ast.cmpop, left: Abstract, right: Abstract) -> bool | None:

@@ -12,12 +12,12 @@ from tilejit.errors import StaticAssertionError, UncacheableValueError, Unsuppor
 from tilejit.jit.reads.facts import calls_in
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.specialize.assignments import Assignments
-from tilejit.jit.specialize.calls import NeedsTurns
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import is_bind_dynamic
 from tilejit.jit.specialize.expressions import Folded
 from tilejit.jit.specialize.iterate import taken_apart, unrolled
-from tilejit.jit.specialize.nodes import at
+from tilejit.jit.specialize.nodes import at, relocated
+from tilejit.jit.specialize.operators import NeedsTurns
 from tilejit.jit.specialize.values import (
     UNKNOWN,
     Abstract,
@@ -29,6 +29,7 @@ from tilejit.jit.specialize.values import (
     lose_an_object,
     members_of,
     number_of,
+    reaches,
     without_value,
 )
 from tilejit.types.scopes import MARKERS, Marker
@@ -54,7 +55,18 @@ class Statements(Assignments):
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         rule = _RULES.get(type(node))
-        return [self.closed(new) for new in getattr(self, rule)(node)] if rule is not None else [copy.deepcopy(node)]
+        if rule is None:
+            return [copy.deepcopy(node)]
+        before = self._bound_anew(node)
+        after = [*getattr(self, rule)(node), *self._bound_anew(node)]
+        return [*before, *(self.closed(new) for new in after)]
+
+    def _bound_anew(self, place: ast.stmt) -> list[ast.stmt]:
+        """`values = [1, 2]` after `values.append(2)`, which was done here and leaves nothing in the text; the same for all names that it has."""
+        changed, self.changed = self.changed, []
+        held = {name: value.value for name, value in self.env.items() if isinstance(value, Static) and any(reaches(value.value, one) for one in changed)}
+        shorts = [(name, short) for name, value in held.items() if name not in self.inlined and (short := literal(value)) is not None]
+        return [at(ast.Assign([ast.Name(name, ast.Store())], relocated(short, place)), place) for name, short in shorts]
 
     def _undecided_block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The statements of a loop, or of a branch that the run decides."""
@@ -85,12 +97,13 @@ class Statements(Assignments):
 
     def _rolled(self, node: ast.For) -> list[ast.stmt]:
         iterable = self.rewrite(node.iter)
+        before = self._bound_anew(node)
         self._enter_loop(node)
         target = self._loop_target(node.target, node.iter)
         body = self._undecided_block(node.body)
         self._leave(_stored_names(node))
         orelse = self.block(node.orelse) if node.orelse else []
-        return [at(ast.For(target, iterable, body, orelse), node)]
+        return [*before, at(ast.For(target, iterable, body, orelse), node)]
 
     def _expanded(self, node: ast.For, turns: bool = False) -> list[ast.stmt] | None:
         """The turns of a `pl.unroll` loop that calls helpers or Python functions: their arguments must be known here."""
@@ -154,7 +167,7 @@ class Statements(Assignments):
     def while_loop(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.While)
         self._enter_loop(node)
-        test = self.rewrite(node.test)
+        test = self._perhaps(node.test)[0]
         body = self._undecided_block(node.body)
         self._leave(_stored_names(node))
         orelse = self.block(node.orelse) if node.orelse else []
@@ -172,11 +185,12 @@ class Statements(Assignments):
     def branch(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.If)
         test_node, test = self.fold(node.test)
+        first = self._bound_anew(node)
         if isinstance(test, Static) and is_handle(test.value):
             test = Static(self.truth(test, node.test))
         if isinstance(test, Static) and isinstance(test.value, bool) and not test.local:
             taken = node.body if test.value else node.orelse
-            return [new for statement in taken for new in self.statement(statement)]
+            return [*first, *(new for statement in taken for new in self.statement(statement))]
         before = dict(self.env)
         decided = isinstance(test, Static) and isinstance(test.value, bool)
         try:
@@ -189,9 +203,10 @@ class Statements(Assignments):
             body = orelse = after_body = None
         if body is None or orelse is None or after_body is None or (decided and lose_an_object(after_body, self.env)):
             self.env = before  # no text can stand for an object, nor for a change of one: what holds one is decided here
-            return [new for statement in (node.body if cast("Static", test).value else node.orelse) for new in self.statement(statement)]
+            taken = node.body if cast("Static", test).value else node.orelse
+            return [*first, *(new for statement in taken for new in self.statement(statement))]
         self.env = {name: joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
-        return [at(ast.If(test_node, body, orelse), node)]
+        return [*first, at(ast.If(test_node, body, orelse), node)]
 
     def scope(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.With)

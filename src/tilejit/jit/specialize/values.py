@@ -112,6 +112,15 @@ def literal(value: object) -> ast.expr | None:
     return None
 
 
+def reaches(value: object, wanted: object) -> bool:
+    """Whether a container is this very object, or has it in it."""
+    if value is wanted:
+        return True
+    if type(value) is dict:
+        return any(reaches(item, wanted) for item in cast("dict[object, object]", value).values())
+    return type(value) in (tuple, list) and any(reaches(item, wanted) for item in cast("tuple[object, ...]", value))
+
+
 def is_language(value: object) -> bool:
     """Whether a callee belongs to the language, so that the front end must see the call."""
     return language_path(value) is not None
