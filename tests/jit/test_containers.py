@@ -61,13 +61,13 @@ READS = {
         "5 if 3 in l else 6", "len(l) * 10 + sum(l)", "5 if l == [1] else 6", "l[-1] if l else 8", "l[0] if len(l) > 0 else 8", "5 if e and 3 in e else len(e)",
     ],
 }  # fmt: skip
-SAME += [
+CHANGED = [
     f"N = 3\n{start}\ne = {start[0]}\n{change}\nv = {read}"
     for start, changes in CHANGES.items() for row, change in enumerate(changes) for place, read in enumerate(READS[start]) if (row + place) % 2
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("body", SAME)
+@pytest.mark.parametrize("body", [*SAME, *CHANGED])
 def test_containers_do_what_python_says(body: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {"x": X}
     exec(body.replace("pl.unroll", "range"), names)
