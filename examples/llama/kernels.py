@@ -75,7 +75,7 @@ def turned(x: pl.Tile, cos: pl.Tile, sin: pl.Tile, norm: pl.Tensor, norms: bool,
     high = pl.tile.slice(x, [h, d // 2], [0, d // 2])
     first = pl.sub(pl.col_expand_mul(low, cos), pl.col_expand_mul(high, sin))
     second = pl.add(pl.col_expand_mul(high, cos), pl.col_expand_mul(low, sin))
-    return pl.cast(first, pl.BF16), pl.cast(second, pl.BF16)
+    return pl.cast(first, pl.BF16, mode="rint"), pl.cast(second, pl.BF16, mode="rint")
 
 
 @pl.jit
@@ -94,7 +94,7 @@ def project(
     heads, kv_heads, page, d = q.shape[1], keys.shape[1], keys.shape[2], keys.shape[3]
     y = pl.create_tensor(x.shape, dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
-        y[:] = pl.cast(normalised(x, norm, eps), pl.BF16)
+        y[:] = pl.cast(normalised(x, norm, eps), pl.BF16, mode="rint")
     qkv = pl.create_tensor([x.shape[0], weight.shape[0]], dtype=pl.FP32)
     qkv = product(y, weight, scale, qkv)
     for t in pl.spmd(x.shape[0]):
@@ -111,7 +111,7 @@ def project(
         first, second = turned(fresh, tc, ts, k_norm, norms, eps)
         pl.store(pl.reshape(first, [1, kv_heads, 1, d // 2]), [slot // page, 0, slot % page, 0], keys)
         pl.store(pl.reshape(second, [1, kv_heads, 1, d // 2]), [slot // page, 0, slot % page, d // 2], keys)
-        fresh = pl.cast(pl.tile.slice(row, [1, kv_heads * d], [0, (heads + kv_heads) * d]), pl.BF16)
+        fresh = pl.cast(pl.tile.slice(row, [1, kv_heads * d], [0, (heads + kv_heads) * d]), pl.BF16, mode="rint")
         pl.store(pl.reshape(fresh, [1, kv_heads, 1, d]), [slot // page, 0, slot % page, 0], values)
     return q
 
@@ -159,9 +159,9 @@ def attend(q: pl.Tensor, keys: pl.Tensor, values: pl.Tensor, table: pl.Tensor, b
             p = pl.row_expand_expdif(s, top)
             fade = pl.exp(pl.sub(m, top))
             l = pl.add(pl.mul(l, fade), pl.row_sum(p, tmp))
-            o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16), tv))
+            o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16, mode="rint"), tv))
             m = top
-        y = pl.reshape(pl.cast(pl.row_expand_div(o, l), pl.BF16), [queries, group * d])
+        y = pl.reshape(pl.cast(pl.row_expand_div(o, l), pl.BF16, mode="rint"), [queries, group * d])
         pl.store(pl.set_validshape(y, count, group * d), [start, kv * group * d], out)
     return out
 
@@ -183,13 +183,13 @@ def finish(
     y = pl.create_tensor([tokens, hidden], dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
         middle[:] = x + back
-        y[:] = pl.cast(normalised(middle, norm, eps), pl.BF16)
+        y[:] = pl.cast(normalised(middle, norm, eps), pl.BF16, mode="rint")
     both = pl.create_tensor([tokens, 2 * inner], dtype=pl.FP32)
     both = product(y, w_in, s_in, both)
     act = pl.create_tensor([tokens, inner], dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
         gate = both[:, 0:inner]
-        act[:] = pl.cast(gate / (pl.exp(pl.neg(gate)) + 1.0) * both[:, inner : 2 * inner], pl.BF16)
+        act[:] = pl.cast(gate / (pl.exp(pl.neg(gate)) + 1.0) * both[:, inner : 2 * inner], pl.BF16, mode="rint")
     down = pl.create_tensor([tokens, hidden], dtype=pl.FP32)
     down = product(act, w_down, s_down, down)
     with pl.at(level=pl.Level.CORE_GROUP):
@@ -204,7 +204,7 @@ def head(x: pl.Tensor, norm: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, eps
     out.bind_dynamic(0, REQUESTS)
     y = pl.create_tensor(x.shape, dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
-        y[:] = pl.cast(normalised(x, norm, eps), pl.BF16)
+        y[:] = pl.cast(normalised(x, norm, eps), pl.BF16, mode="rint")
     out = product(y, weight, scale, out)
     return out
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
-from tilejit.backends.cpu.llvm.vector import binary, extract, joined, picked, pieces_of, select, shuffle, splat
+from tilejit.backends.cpu.llvm.vector import binary, extract, joined, picked, pieces_of, shuffle, splat
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.few import TOGETHER
 from tilejit.backends.cpu.products.kernels import PARAMS, ask_beyond, function_emitter, params_of
@@ -90,17 +90,23 @@ class _Dots:
                 for lower, upper, rows in ((0, together, TOGETHER), (together, m, 1)):
                     with e.loop(lower, upper, rows, name="i") as i:
                         e.look()
-                        for r, total in enumerate(self._sums(i.iv, rows, places, m, k)):
-                            row = e.add(i.iv, r)
-                            with e.when(e.icmp("slt", row, m), "row") if r >= TOGETHER // 2 else nullcontext():
-                                self._add(row, places, total, accumulate)
+                        self._put(i.iv, places, self._sums(i.iv, rows, places, m, k), m, accumulate)
 
-    def _add(self, row: Index, places: Sequence[Index], total: Value, accumulate: Value) -> None:
+    def _put(self, first: Index, columns: Sequence[Index], totals: Sequence[Value], m: Value, accumulate: Value) -> None:
+        """Sums to the rows of C that there are, or on top of what is there."""
         e, kind, (c, c_row) = self.e, self.kind, self.c
-        for v, at in enumerate(places):
-            place = e.offset(c, e.add(e.mul(row, c_row), at), kind.acc)
-            old = select(e, accumulate, kind.load_acc(e, place, 1), kind.zero(1))
-            e.store(kind.add(e, old, extract(e, total, v)), place, kind.acc_bytes)
+        stem = e.fresh("put")
+        e.cbr(accumulate, f"{stem}.add", f"{stem}.set")
+        for label in ("add", "set"):
+            e.place(f"{stem}.{label}")
+            for r, total in enumerate(totals):
+                row = e.add(first, r)
+                with e.when(e.icmp("slt", row, m), "row") if r >= TOGETHER // 2 else nullcontext():
+                    for v, at in enumerate(columns):
+                        place, found = e.offset(c, e.add(e.mul(row, c_row), at), kind.acc), extract(e, total, v)
+                        e.store(kind.add(e, kind.load_acc(e, place, 1), found) if label == "add" else found, place, kind.acc_bytes)
+            e.br(f"{stem}.done")
+        e.place(f"{stem}.done")
 
     def _sums(self, first: Index, rows: int, columns: Sequence[Index], m: Value, k: Value) -> list[Value]:
         """Rows of A times columns of B: a vector for each row; a sum has the same order however many rows there are."""
@@ -159,17 +165,36 @@ def _vector_sums(
         sums = [kind.add(e, one, other) for one, other in zip(sums[:half], sums[half:], strict=True)]
     if kind.corrected:
         sums = [kind.sub(e, sums[cell], sums[cells + cell % columns]) for cell in range(cells)]
-    return [_collapsed(e, kind, sums[r * columns : (r + 1) * columns]) for r in range(rows)], deep
+    # Column by column: what is collapsed comes out across, and so each row side by side.
+    total, owners = _collapsed(e, kind, [sums[r * columns + v] for v in range(columns) for r in range(rows)])
+    return [picked(e, total, None, [owners.index(v * rows + r) for v in range(columns)]) for r in range(rows)], deep
 
 
-def _collapsed(e: Emitter, kind: Elements, vectors: list[Value]) -> Value:
-    """The sums of all lanes of some vectors side by side: halves are added to halves, of two vectors at a time as long as there are two."""
-    size, parts = kind.lanes, 1
+_QUARTER = 4
+"""Lanes that are mixed at little cost: those of 128 bits."""
+
+
+def _collapsed(e: Emitter, kind: Elements, vectors: list[Value]) -> tuple[Value, list[int]]:
+    """The sums of all lanes of some vectors in one vector, and which of them each lane has.
+
+    Halves are added to halves, of two vectors at a time as long as there are two: side by side, but in turns where they are parts of 128 bits.
+    """
+    held = [(vector, [number] * kind.lanes) for number, vector in enumerate(vectors)]
+    size = kind.lanes
     while size > 1:
         size //= 2
-        pairs = list(zip(vectors[::2], vectors[1::2], strict=True)) if len(vectors) > 1 else [(vectors[0], None)]
-        parts *= 2 if len(vectors) > 1 else 1
-        starts = range(0, 2 * size * parts, 2 * size)
-        lower, upper = ([first + lane for first in starts for lane in range(at, at + size)] for at in (0, size))
-        vectors = [kind.add(e, picked(e, one, other, lower), picked(e, one, other, upper)) for one, other in pairs]
-    return joined(e, vectors)
+        if len(held) == 1:
+            (vector, owners), starts = held[0], range(0, len(held[0][1]), 2 * size)
+            lower, upper = ([first + lane for first in starts for lane in range(at, at + size)] for at in (0, size))
+            held = [(kind.add(e, picked(e, vector, None, lower), picked(e, vector, None, upper)), [owners[lane] for lane in lower])]
+            continue
+        step = min(_QUARTER, kind.lanes) if size < _QUARTER else kind.lanes
+        lower, upper = (
+            [from_other + first for start in range(0, kind.lanes, step) for from_other in (0, kind.lanes) for begin in range(start, start + step, 2 * size)
+             for first in range(begin + at, begin + at + size)] for at in (0, size)
+        )  # fmt: skip
+        held = [
+            (kind.add(e, shuffle(e, one, other, lower), shuffle(e, one, other, upper)), [(mine + others)[lane] for lane in lower])
+            for (one, mine), (other, others) in zip(held[::2], held[1::2], strict=True)
+        ]
+    return joined(e, [vector for vector, _ in held]), [owner for _, owners in held for owner in owners]
