@@ -17,7 +17,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import ScalarType
 
-CPU = ["simplify", "returns", "outline", "pairs", "simplify", "whole", "edges", "fuse", "share"]
+CPU = ["simplify", "returns", "outline", "pairs", "simplify", "whole", "accumulate", "edges", "fuse", "share"]
 
 
 def compile_once() -> None:

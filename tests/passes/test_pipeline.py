@@ -43,5 +43,5 @@ def test_a_pass_that_breaks_the_program_is_caught() -> None:
 
 
 def test_a_pipeline_prints_as_what_it_does() -> None:
-    assert " ".join(map(str, target.PASSES)) == "simplify returns outline pairs simplify whole edges fuse share"
+    assert " ".join(map(str, target.PASSES)) == "simplify returns outline pairs simplify whole accumulate edges fuse share"
     assert " ".join(map(str, target.PASSES_IN_ORDER)) == "simplify returns outline pairs simplify edges fuse(in_order=True) share"

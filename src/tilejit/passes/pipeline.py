@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tilejit.passes import clock
+from tilejit.passes.accumulate import accumulate
 from tilejit.passes.edges import keep_edges_apart
 from tilejit.passes.fuse import fuse
 from tilejit.passes.outline import outline
@@ -41,6 +42,7 @@ FUSE = Pass("fuse", fuse)
 FUSE_IN_ORDER = Pass("fuse", fuse, (("in_order", True),))
 SHARE = Pass("share", share)
 WHOLE = Pass("whole", whole_products)
+ACCUMULATE = Pass("accumulate", accumulate)
 PAIRS = Pass("pairs", split_complex)
 
 LOWER: tuple[Pass, ...] = (SIMPLIFY, RETURNS, OUTLINE)

@@ -14,6 +14,7 @@ from tilejit.backends.cpu.nests.nest import copy_box
 from tilejit.backends.cpu.rules import RULES, Own, recipe
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import reads_own_cell, sources_of, used_after, views_of
+from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
 
 
@@ -120,6 +121,18 @@ def aim_at_slots(f: FunctionWriter, yielded: Sequence[SSAValue], carried: Sequen
         if not others and may_overwrite(value, argument):
             f.targets[value] = carrier.slot
             aimed.add(value)
+            start = _accumulated(value)
+            if start is not None and may_overwrite(start, argument):
+                f.targets[start] = carrier.slot
+
+
+def _accumulated(value: OpResult) -> OpResult | None:
+    """What a product is added to, if it was made for that."""
+    op = value.owner
+    acc = apply_args(op).get("acc") if isinstance(op, d.ApplyOp) else None
+    if not isinstance(acc, OpResult) or acc.owner.parent is not op.parent:
+        return None
+    return acc if len(list(acc.uses)) == 1 else None
 
 
 def may_overwrite(value: OpResult, old: SSAValue) -> bool:

@@ -123,7 +123,7 @@ def gemm(accumulator: DType) -> GemmSchedule:
     rows, vectors = 6, 4 if host().vector_registers == 32 else 2
     word, (_, second, last) = accumulator.get_byte(), cache_bytes()
     kc = 512 if second >= _MIB else 256
-    mc = max(rows, min(second // 2, _MIB // 2) // (kc * word) // rows * rows)
+    mc = -(-min(second // 2, _MIB // 2) // (kc * word * rows)) * rows
     return GemmSchedule(
         rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, unroll=2,
         direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),

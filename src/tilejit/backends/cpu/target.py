@@ -7,14 +7,14 @@ from tilejit.backends.cpu import executable
 from tilejit.backends.cpu.rules import hole
 from tilejit.backends.entries import entry_infos, versions
 from tilejit.backends.reference.target import build_stopping
-from tilejit.passes.pipeline import EDGES, FUSE, FUSE_IN_ORDER, LOWER, PAIRS, SHARE, SIMPLIFY, WHOLE, Pass
+from tilejit.passes.pipeline import ACCUMULATE, EDGES, FUSE, FUSE_IN_ORDER, LOWER, PAIRS, SHARE, SIMPLIFY, WHOLE, Pass
 from tilejit.runtime import machine
 from tilejit.runtime.artifact.blob import code_section
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.tile_ir.program import Program
 
-PASSES: tuple[Pass, ...] = (*LOWER, PAIRS, SIMPLIFY, WHOLE, EDGES, FUSE, SHARE)
+PASSES: tuple[Pass, ...] = (*LOWER, PAIRS, SIMPLIFY, WHOLE, ACCUMULATE, EDGES, FUSE, SHARE)
 PASSES_IN_ORDER: tuple[Pass, ...] = (*LOWER, PAIRS, SIMPLIFY, EDGES, FUSE_IN_ORDER, SHARE)
 """Without fast maths, sums are added up in the order of the reference."""
 
