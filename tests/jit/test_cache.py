@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -382,19 +383,23 @@ def test_a_child_forked_after_the_first_call_calls_and_compiles(make_kernel: Mak
     check(kernel, shape=(3, 17))
 
 
-def test_a_child_forked_while_another_thread_compiles_does_not_wait_for_it(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("owner", "step"), [(JITFunction, "_compile"), (executable, "flatten")])
+def test_a_child_forked_while_another_thread_compiles_does_not_wait_for_it(
+    owner: Any, step: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(make_kernel(source(4.0)), 4.0)  # what all kernels share is there: the step belongs to the thread
     kernel = make_kernel(source())
     started, go_on = threading.Event(), threading.Event()
-    original = JITFunction._compile
+    original = getattr(owner, step)
 
-    def slow(self: JITFunction, *args: Any) -> Any:
+    def slow(*args: Any) -> Any:
         if os.getpid() == parent:
             started.set()
             go_on.wait(HANG)
-        return original(self, *args)
+        return original(*args)
 
     parent = os.getpid()
-    monkeypatch.setattr(JITFunction, "_compile", slow)
+    monkeypatch.setattr(owner, step, slow)
     thread = threading.Thread(target=check, args=(kernel,))
     thread.start()
     assert started.wait(HANG)
@@ -411,6 +416,7 @@ def test_a_child_forked_while_another_thread_compiles_does_not_wait_for_it(make_
 def _check_alone(kernel: JITFunction) -> None:
     """In a child: the lock on disk is the parent's, who goes on only when we are done."""
     disk.store().lock_timeout = 0.1
+    assert gc.isenabled(), "the collector rests as long as a thread of this process compiles"
     check(kernel)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tilejit.jit.disk.kernels import Key
 from tilejit.jit.reads.manifest import Node
 from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.locks import new_lock
 
 _forked: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
 
@@ -76,7 +77,7 @@ class MemoryCache(dict[str, CompiledProgram]):
         self.trees: dict[str, Node[CompiledProgram]] = {}
         """By digest of the first part of the key: questions, answers, programs."""
         self._listeners: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._flights: dict[str, _Flight] = {}
         when_forked(self, MemoryCache._land)
 
@@ -112,7 +113,7 @@ class MemoryCache(dict[str, CompiledProgram]):
                 if flight.result is not None:
                     self[key] = flight.result
                     self.misses += 1
-                del self._flights[key]
+                self._flights.pop(key, None)
             flight.land()
         return made
 
@@ -125,8 +126,7 @@ class MemoryCache(dict[str, CompiledProgram]):
         return flight.result
 
     def _land(self) -> None:
-        """In the child of a fork: whoever was compiling is in the parent, and so is whoever held the lock."""
-        self._lock = threading.Lock()
+        """In the child of a fork: whoever was compiling is in the parent."""
         self._flights = {}
 
     def compiled(self, seconds: float) -> None:

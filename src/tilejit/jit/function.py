@@ -6,7 +6,6 @@ import functools
 import html
 import inspect
 import textwrap
-import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, TilejitError, did_you_mean, shortened
 from tilejit.jit.bound import bound_kernels
-from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
+from tilejit.jit.cache import CacheInfo, MemoryCache
 from tilejit.jit.definition import Definition, with_defaults
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation, nearest
@@ -63,7 +62,6 @@ class JITFunction(Programs):
         self._bound_ones = weakref.WeakSet[JITFunction]()
         if cache is None:
             self._cache.when_cleared(self, JITFunction._forget)
-        when_forked(self, JITFunction._new_lock)
         policy = definition.options.get("on_drift")
         if policy is not None and policy not in settings.POLICIES:
             choices = ", ".join(map(repr, settings.POLICIES))
@@ -266,9 +264,6 @@ class JITFunction(Programs):
         if watch is not None:
             watch.warn_if_slow(disk.kernel_name(self.definition), found.trace.seconds, self._spent)
         self._warm.serve(compiled.only("call"), values, config, watch, seen)
-
-    def _new_lock(self) -> None:
-        self._lock = threading.RLock()
 
     def _forget(self) -> None:
         if self._warm is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,6 +32,7 @@ from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.config import RunConfig, check_settings
+from tilejit.runtime.locks import new_lock
 from tilejit.runtime.store.entry import CacheEntry, fields_text
 from tilejit.runtime.targets import EAGER, code_settings, place_of, row_of
 
@@ -51,7 +51,7 @@ class Programs(Kernel):
     def __init__(self, definition: Definition, cache: MemoryCache | None) -> None:
         self.definition = definition
         self._cache = MemoryCache() if cache is None else cache
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._table: Table = {}
         """What the kernel stands on in this process: every question that a specialisation asked, with its answer."""
         self._functions = FunctionState()

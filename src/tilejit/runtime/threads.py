@@ -12,11 +12,12 @@ from tilejit import config
 from tilejit.runtime.artifact.blob import LoadedBlob
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.abi import Team
+from tilejit.runtime.locks import new_lock
 
 _CLOSED = 1 << 30
 _ALIGNMENT = 64
 
-_lock = threading.RLock()
+_lock = new_lock()
 _state: list[int] = []
 """The address of the pool's state once it was started."""
 
@@ -95,8 +96,6 @@ def _content(address: int) -> ctypes.Array[ctypes.c_int64]:
 
 def _forget_workers() -> None:
     """The child of a fork has none of the threads, whatever they were doing; their scratch memory is there to be used again."""
-    global _lock
-    _lock = threading.RLock()
     if _state:
         words = _content(_state[0])
         kept = {slot: words[slot] for slot in (Team.RUN, Team.COUNT, Team.YIELD, Team.TICKET)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import threading
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.cuda.plans import ADD_KERNEL, PICK_KERNEL
+from tests.patience import HANG
 from tilejit.backends.cuda import compile as compiling
 from tilejit.backends.cuda.compile import compile_all, compile_kernel
 from tilejit.backends.cuda.plan import Kernel, Parameter
@@ -112,6 +114,26 @@ def test_one_failure_among_others_leaves_the_terminal_clean(capfd: pytest.Captur
         other.join()
     assert capfd.readouterr() == ("", "")
     assert "the whole IR" in log.text
+
+
+def test_a_child_forked_meanwhile_has_its_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def compile_slowly() -> None:
+        with compiling._Log():
+            inside.set()
+            go_on.wait(HANG)
+
+    other = threading.Thread(target=compile_slowly)
+    other.start()
+    assert inside.wait(HANG)
+    child = multiprocessing.get_context("fork").Process(target=os.write, args=(2, b"from the child\n"))
+    child.start()
+    child.join(HANG)
+    said = capfd.readouterr().err
+    go_on.set()
+    other.join()
+    assert said == "from the child\n"
 
 
 def test_an_old_gpu_is_refused() -> None:

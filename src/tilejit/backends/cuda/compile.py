@@ -22,6 +22,7 @@ from tilejit.backends.cuda.plan import Kernel
 from tilejit.backends.cuda.text.library import DESCRIPTORS, EIGHTS, SPECIALISED
 from tilejit.errors import PartialCodegenError, PlatformError
 from tilejit.runtime.cuda.program import DIVISIBLE, LaunchFacts
+from tilejit.runtime.locks import new_lock
 
 OLDEST_TRITON, NEXT_TRITON = (3, 6), (4, 0)
 """The versions whose stages are known to us."""
@@ -214,7 +215,7 @@ def _function(kernel: Kernel, flags: Mapping[str, bool]) -> Any:
     return namespace[kernel.name]
 
 
-_READING = threading.Lock()
+_READING = new_lock()
 """Held while Triton reads a kernel's text: CPython 3.11 and 3.12 mistake one tree for another (types/python_text.py). Later stages run side by side."""
 
 
@@ -272,7 +273,7 @@ class _Log:
     and what was written meanwhile goes to the terminal after all unless one of them failed. What ptxas says comes by `print`.
     """
 
-    _lock = threading.Lock()
+    _lock = new_lock()
     _running = 0
     _failed = False
     """Whether one of those that run together did."""
@@ -331,6 +332,14 @@ class _Log:
         cls._real, cls._aside = -1, None
 
     @classmethod
+    def in_child(cls) -> None:
+        """Of the threads that compiled when the process forked, the child has at most the one that forked."""
+        cls._running = int(hasattr(cls._local, "lines"))
+        if not cls._running:
+            cls._end(shown=False)
+            cls._failed = False
+
+    @classmethod
     def print(cls, *values: object, **options: Any) -> None:
         """In place of Triton's `print`: kept while we compile in this thread."""
         lines = getattr(cls._local, "lines", None)
@@ -338,6 +347,10 @@ class _Log:
             print(*values, **options)
         else:
             lines.append(" ".join(map(str, values)) + "\n")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Log.in_child)
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -14,6 +13,7 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.hosts.steady_text import Names, names_of
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import Launchable
 from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor
@@ -101,7 +101,7 @@ class Replays:
 
     def __init__(self, names: Names | None) -> None:
         self.names = names
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._kept: dict[Key, list[Replay]] = {}
 
     def pop(self, key: Key | None, config: RunConfig | None) -> Replay | None:

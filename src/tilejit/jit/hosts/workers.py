@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from tilejit.jit.hosts.ranks import distributed_config
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
@@ -60,7 +60,7 @@ class DistributedWorker(Residents):
         self._chosen = distributed_config(config) or programs[0].chosen
         super().__init__(lambda: world_of(self._chosen), self._has, self._fetch)
         self._persistent, self._reset, self._callbacks = persistent, reset, callbacks
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._held: Held | None = None
         self._engine: Engine | None = None
         self._layout: object = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
 from tilejit.errors import ArtifactError, TilejitError, TuningError, did_you_mean, shortened
-from tilejit.jit.cache import when_forked
 from tilejit.jit.definition import Definition, Kernel, replaced_part
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation
@@ -33,6 +31,7 @@ from tilejit.runtime.bench import BoundCall
 from tilejit.runtime.call.graphs import untraced
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.copies import in_numpy
+from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.targets import row_of
 from tilejit.runtime.threads import thread_count
@@ -98,11 +97,7 @@ class Autotuned(Kernel):
         self._variants: dict[str, Variant] = {}
         self._known: dict[object, Variant] = {}
         self._decided: dict[str, Choice] = {}
-        self._new_lock()
-        when_forked(self, Autotuned._new_lock)
-
-    def _new_lock(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = new_lock()
 
     def __repr__(self) -> str:
         return f"Autotuned({self.kernel!r}, {len(self.space)} candidates)"

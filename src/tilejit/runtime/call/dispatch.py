@@ -6,7 +6,6 @@ import ctypes
 import itertools
 import os
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +23,7 @@ from tilejit.runtime.call.memory import word_at
 from tilejit.runtime.call.native import Placed
 from tilejit.runtime.call.native_type import attach
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.locks import new_lock
 
 if TYPE_CHECKING:
     from tilejit.runtime.artifact.entry import CompiledEntry
@@ -34,7 +34,7 @@ _KEPT = 1024
 """Calls after which the tables start anew: a kernel called with ever new shapes must not grow without end."""
 
 
-_tables = threading.RLock()
+_tables = new_lock()
 """Whoever changes tables: what they show must be alive after every step, since other threads call between any two of them."""
 
 
@@ -206,9 +206,7 @@ def _shared_arena() -> ctypes.Array[ctypes.c_int64]:
 
 
 def _free_arenas() -> None:
-    """A call that used an arena, or a thread that held the lock, when the process forked does not go on in the child."""
-    global _tables
-    _tables = threading.RLock()
+    """A call that used an arena when the process forked does not go on in the child."""
     for memory, slots in _arenas.values():
         slots[0] = memory.base
 

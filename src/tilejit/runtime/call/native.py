@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
 import struct
 import threading
 import time
@@ -23,6 +22,7 @@ from tilejit.runtime.call import abi, arena, interrupt
 from tilejit.runtime.call.dispatch_abi import HERE
 from tilejit.runtime.call.failures import PRINT, Failure, raise_failure
 from tilejit.runtime.call.signature import Bound, ParamInfo
+from tilejit.runtime.locks import new_lock
 from tilejit.runtime.threads import Code
 
 if TYPE_CHECKING:
@@ -231,22 +231,12 @@ def runners(artifact: Artifact) -> dict[str, LazyEntry]:
     return {name: LazyEntry(code, info) for name, info in artifact.entries.items()}
 
 
-_lock = threading.RLock()
+_lock = new_lock()
 
 
 def loading() -> threading.RLock:
     """Held while code is loaded, so that it is loaded once whatever the number of threads."""
     return _lock
-
-
-def _new_lock() -> None:
-    """A thread that held the lock when the process forked does not exist in the child."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_lock)
 
 
 def pack(arguments: Sequence[Bound], dtypes: Sequence[DType]) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from tilejit.lazy import lazy
 from tilejit.runtime.cuda import driver as api
 from tilejit.runtime.cuda.driver import Driver
 from tilejit.runtime.cuda.program import architecture_name
+from tilejit.runtime.locks import new_lock
 
 OLDEST = 80
 """Compute capability 8.0, the oldest that kernels are compiled for."""
@@ -108,7 +108,7 @@ _HOST_BLOCK = 1 << 16
 LOCK = 4
 """Bytes of a lock."""
 _devices: dict[int, Device] = {}
-_lock = threading.RLock()
+_lock = new_lock()
 _forked = False
 
 
@@ -175,10 +175,9 @@ def when_forked(action: Callable[[], None]) -> None:
 
 
 def _in_child() -> None:
-    global _forked, _lock
+    global _forked
     _forked = _forked or bool(_devices)
     _devices.clear()
-    _lock = threading.RLock()
     for action in _listeners:
         action()
 

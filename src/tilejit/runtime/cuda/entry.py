@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_pr
 from tilejit.runtime.cuda.scalars import rounded, scalar_op, single
 from tilejit.runtime.cuda.streams import seat, stream_of
 from tilejit.runtime.cuda.words import CLEAR, FailureWords
+from tilejit.runtime.locks import new_lock
 from tilejit.runtime.targets import HOST
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class LoadedProgram:
         self._code = code
         self._devices: dict[tuple[int, int], DeviceProgram] = {}
         """By device and the rank whose kernels it launches."""
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         _loaded.add(self)
 
     def on(self, index: int) -> DeviceProgram:
@@ -88,7 +88,6 @@ class LoadedProgram:
     def forget(self) -> None:
         """In the child of a fork nothing of it is there."""
         self._devices = {}
-        self._lock = threading.Lock()
 
 
 _loaded: weakref.WeakSet[LoadedProgram] = weakref.WeakSet()

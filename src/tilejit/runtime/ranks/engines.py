@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import threading
 
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, OptionError
+from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.config import ENGINES, DistributedConfig
 from tilejit.runtime.ranks.engine import Engine
 
 _MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE")
-_lock = threading.Lock()
+_lock = new_lock()
 _idle: dict[int, list[Engine]] = {}
 _job: list[Engine] = []
 
@@ -81,7 +81,7 @@ class Held:
             _idle[self.world].append(self.engine)
 
 
-_job_lock = threading.RLock()
+_job_lock = new_lock()
 
 
 def leave() -> None:

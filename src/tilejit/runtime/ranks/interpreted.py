@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tilejit.errors import PlatformError
+from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks import far, meeting
 from tilejit.runtime.ranks.abi import HEADER, LOCK, Comm, Record, State
 from tilejit.runtime.ranks.words import array_at, blocked, cell, distance, set_word, wait_facts, word
@@ -22,7 +22,7 @@ except ImportError:  # Windows
     fcntl = None
 
 NDArray = npt.NDArray[Any]
-_lock = threading.RLock()
+_lock = new_lock()
 _between: list[Any] = []
 """A file that processes of a job lock; set by engines whose ranks are processes."""
 

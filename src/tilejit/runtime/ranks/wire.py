@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilejit.errors import PlatformError, RankFailedError
+from tilejit.runtime.locks import new_lock
 
 NDArray = npt.NDArray[Any]
 P = ParamSpec("P")
@@ -47,7 +48,7 @@ class Wire:
 
     def __init__(self, mpi: Any, rank: int, nodes: Sequence[Sequence[int]], take: Callable[[bytes], None], beat: Callable[[], None]) -> None:
         self.mpi, self.rank = mpi, rank
-        self.lock = threading.RLock()
+        self.lock = new_lock()
         self._notes = mpi.COMM_WORLD.Dup()
         self._windows = mpi.COMM_WORLD.Dup()
         self.posts = [node[0] for node in nodes if rank not in node]
