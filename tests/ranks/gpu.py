@@ -23,7 +23,6 @@ from tilejit.runtime.cuda.arrays import DeviceArray
 from tilejit.runtime.cuda.program import LaunchFacts
 
 REFUSED = {
-    "order": "a Python function on tensors takes part",
     "resident": "tensors that stay with ranks are in the memory of the process",
 }
 """What a GPU does not do, and why."""

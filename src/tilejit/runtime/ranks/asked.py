@@ -67,13 +67,18 @@ class Asked:
     def settle(self, stream: int) -> None:
         """Everything that was launched is done, and nothing of it failed."""
 
-    def wait(self, stream: int, comm: int, address: int, expected: int, at_least: int, line: int) -> int:
-        """Until a cell has got there: 1; 0: the call ends. A rank is blocked only when its kernels are done: until then they may tell others something."""
+    def _there(self, stream: int, address: int, expected: int, at_least: int) -> Callable[[], bool]:
+        """Whether a cell has got there."""
 
         def there() -> bool:
             value = self.cell(stream, address)
             return value >= expected if at_least else value == expected
 
+        return there
+
+    def wait(self, stream: int, comm: int, address: int, expected: int, at_least: int, line: int) -> int:
+        """Until a cell has got there: 1; 0: the call ends. A rank is blocked only when its kernels are done: until then they may tell others something."""
+        there = self._there(stream, address, expected, at_least)
         if there():
             return 1
         self.settle(stream)
@@ -81,11 +86,7 @@ class Asked:
 
     def turn(self, stream: int, comm: int, address: int, expected: int, at_least: int, line: int) -> Generator[Look, int, int]:
         """As `wait`, of a block while others go on: it is asked again until the cell has got there, or the call ends."""
-
-        def there() -> bool:
-            value = self.cell(stream, address)
-            return value >= expected if at_least else value == expected
-
+        there = self._there(stream, address, expected, at_least)
         return 1 if there() else (yield Look(comm, words.wait_facts(comm, address, expected, bool(at_least), line), there))
 
     def all_blocks(self, stream: int, blocks: Iterable[Generator[Look, int, object]]) -> None:

@@ -21,7 +21,6 @@ from tilejit.errors import (
     Span,
     TilejitError,
     TilejitWarning,
-    UnsupportedFeatureError,
 )
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
@@ -267,15 +266,17 @@ class Recorder:
         tensors = [(args[at], directions[at] if at < len(directions) else "InOut") for at in range(len(args)) if isinstance(args[at], HostTensor)]
         framework = self.framework
         self.steady = False
-        if self.plan.device != HOST:
-            what = f"`{name}` is a Python function, and the tensors of this call are on {self.plan.device}"
-            self.fail(UnsupportedFeatureError, what, help="call it after the host function")
-
-        def run(call: Any, rank: int) -> None:
-            function(*(in_framework(arg.array, framework) if isinstance(arg, HostTensor) else arg for arg in args))
-
         reads = [tensor for tensor, _ in tensors if isinstance(tensor, HostTensor)]
         writes = [tensor for tensor, direction in tensors if isinstance(tensor, HostTensor) and direction != "In"]
+
+        def run(call: Any, rank: int) -> None:
+            access = call.memory.access(rank)
+            arrays = {id(tensor): access.read(tensor.array) for tensor in reads}  # copies, where memory is that of a GPU
+            function(*(in_framework(arrays[id(arg)], framework) if isinstance(arg, HostTensor) else arg for arg in args))
+            for tensor in writes:
+                if arrays[id(tensor)] is not tensor.array:
+                    access.write(tensor.array, arrays[id(tensor)])
+
         self.events.append(Step(0, name, run, reads, writes, self.here()))
 
     def collective(self, name: str, operands: Sequence[Window | HostTensor], signal: Window, op: int = 0, root: int = 0, ring: bool = False) -> None:
