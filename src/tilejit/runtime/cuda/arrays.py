@@ -128,7 +128,7 @@ class DeviceArray:
             self._device.driver("cuMemAllocAsync", ctypes.byref(address), max(1, self._size), stream)
             self.address = address.value
             self._device.driver("cuMemsetD8Async", self.address, 0, max(1, self._size), stream)
-            if seat() >= 0:  # the streams of ranks have no order with others
+            if seat():  # the streams of ranks have no order with others
                 self._device.driver("cuStreamSynchronize", stream)
 
     @classmethod

@@ -48,7 +48,7 @@ class LoadedProgram:
         self._programs = tuple(programs)
         self._code = code
         self._devices: dict[tuple[int, int], DeviceProgram] = {}
-        """By device and the rank whose kernels it launches."""
+        """By device, and the stream of the rank whose kernels it launches."""
         self._lock = new_lock()
         _loaded.add(self)
 
@@ -126,7 +126,7 @@ class DeviceProgram:
         """The same, with other launchers."""
         names: dict[str, object] = {f"launch_{at}": kernel for at, kernel in enumerate(launchers)}
         names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
-        if seat() >= 0:
+        if seat():
             from tilejit.runtime.cuda.ranks import OnDevice
 
             names["ask"] = OnDevice(self)

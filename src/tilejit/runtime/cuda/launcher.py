@@ -154,7 +154,7 @@ class Launcher:
             case "scratch":
                 return memory.take(self.kernel.scratch_bytes * programs)
             case "barrier":
-                if not self.kernel.meeting_bytes and seat() >= 0:  # other ranks may add to the same cells
+                if not self.kernel.meeting_bytes and seat():  # other ranks may add to the same cells
                     return self.device.lock
                 return self.zeroed(memory, stream, self.kernel.meeting_bytes * programs or LOCK)
             case _:

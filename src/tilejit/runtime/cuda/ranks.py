@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilejit.dtypes import DType
-from tilejit.errors import ArgumentError, InternalError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, UnsupportedFeatureError
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
@@ -53,6 +53,7 @@ class Lane:
         self.device = device
         with device.active():
             self.stream, self._looks = (device.driver.word("cuStreamCreate", _NON_BLOCKING) for _ in range(2))
+        _lanes[self.stream] = self
 
     def settle(self) -> None:
         """Everything that was launched is done."""
@@ -103,6 +104,10 @@ class Lane:
         with self.device.active():
             self.device.driver("cuMemcpyDtoDAsync_v2", _address(into), _address(source), into.nbytes, self.stream)
         self.settle()
+
+
+_lanes: dict[int, Lane] = {}
+"""By the streams of their kernels."""
 
 
 class _Place:
@@ -175,7 +180,7 @@ class DeviceMemory(Memory):
 
     @contextmanager
     def running(self, rank: int) -> Generator[None]:
-        with self.device.active(), seated(rank):
+        with self.device.active(), seated(self.lanes[rank].stream):
             yield
 
     def settle(self, rank: int, entry: CompiledEntry) -> None:
@@ -227,11 +232,7 @@ class OnDevice(Asked):
         return found
 
     def cell(self, stream: int, address: int) -> int:
-        for place in _places.values():
-            for lane in place.lanes:
-                if lane.stream == stream:
-                    return lane.cell(address)
-        raise InternalError("a wait on a stream that belongs to no rank")
+        return _lanes[stream].cell(address)
 
     def settle(self, stream: int) -> None:
         self._loaded.settle(stream)

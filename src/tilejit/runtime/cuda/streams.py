@@ -32,9 +32,9 @@ def on_stream(stream: object) -> Generator[None]:
 
 
 @contextmanager
-def seated(rank: int) -> Generator[None]:
-    """Inside, this thread is a rank: programs report its failures apart from those of other ranks."""
-    before, _local.seat = seat(), rank
+def seated(stream: int) -> Generator[None]:
+    """Inside, this thread is a rank with a stream of its own: programs report its failures apart from those of other ranks."""
+    before, _local.seat = seat(), stream
     try:
         yield
     finally:
@@ -42,8 +42,8 @@ def seated(rank: int) -> Generator[None]:
 
 
 def seat() -> int:
-    """The rank that this thread is, or -1."""
-    return getattr(_local, "seat", -1)
+    """The stream of the rank that this thread is; 0: it is none."""
+    return getattr(_local, "seat", 0)
 
 
 def stream_of(first: ArrayView) -> int:
