@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -14,9 +14,10 @@ from tilejit.errors import TilejitError, VerificationError
 from tilejit.ops.spec import Call, OpSpec, ParamKind
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, scalar_arg
+from tilejit.tile_ir.flow import fail, flows, passes, rule, stores_as, texts, widens
 from tilejit.tile_ir.program import Program
 from tilejit.types.enums import ForKind, FunctionType
-from tilejit.types.values import ANY, ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
+from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType
 
 _DIRECTIONS = ("In", "Out", "InOut")
 _FUNCTION_KINDS = frozenset(kind.value for kind in FunctionType)
@@ -45,13 +46,13 @@ class _Verifier:
     def function(self, op: d.FuncOp) -> None:
         args = op.body.block.args
         params, directions = op.static("params"), op.static("directions")
-        _rule(op, isinstance(params, tuple) and len(params) == len(args) == len(set(params)), f"`{op.symbol}` needs one distinct name per parameter")
-        _rule(
+        rule(op, isinstance(params, tuple) and len(params) == len(args) == len(set(params)), f"`{op.symbol}` needs one distinct name per parameter")
+        rule(
             op,
             isinstance(directions, tuple) and len(directions) == len(args) and all(way in _DIRECTIONS for way in directions),
             f"`{op.symbol}` needs one direction per parameter",
         )
-        _rule(op, op.static("kind") in _FUNCTION_KINDS, f"`{op.symbol}` has the unknown kind {op.static('kind')!r}")
+        rule(op, op.static("kind") in _FUNCTION_KINDS, f"`{op.symbol}` has the unknown kind {op.static('kind')!r}")
         _ends_in(op, op.body.block, d.ReturnOp)
         self.block(op.body.block)
 
@@ -59,15 +60,15 @@ class _Verifier:
         outer = set(self.visible)
         self.visible.update(block.args)
         for op in block.ops:
-            _rule(op, self.visible.issuperset(op.operands), f"{op.name} uses a value before it is made, or outside its block")
+            rule(op, self.visible.issuperset(op.operands), f"{op.name} uses a value before it is made, or outside its block")
             self.op(op)
             self.visible.update(op.results)
         self.visible = outer
 
     def op(self, op: Operation) -> None:
-        _rule(op, isinstance(op, d.TileOp), f"{op.name} is no op of the tile dialect")
+        rule(op, isinstance(op, d.TileOp), f"{op.name} is no op of the tile dialect")
         for value in [*op.operands, *op.results]:
-            _rule(op, isinstance(value.type, d.IRType), f"{op.name} has a value that is none of the dialect's types: {value.type}")
+            rule(op, isinstance(value.type, d.IRType), f"{op.name} has a value that is none of the dialect's types: {value.type}")
         check = _CHECKS.get(type(op))
         if check is not None:
             check(self, op)
@@ -84,26 +85,26 @@ class _Verifier:
             fits = isinstance(value, float)
         else:
             fits = isinstance(value, int) and not isinstance(value, bool) and integer_range(dtype)[0] <= value <= integer_range(dtype)[1]
-        _rule(op, fits, f"{value!r} is no constant of type {dtype}")
+        rule(op, fits, f"{value!r} is no constant of type {dtype}")
 
     def apply(self, op: d.ApplyOp) -> None:
         row = ops.table().get(op.op)
         if row is None:
-            _fail(op, f"the table has no op {op.op!r}")
+            fail(op, f"the table has no op {op.op!r}")
         groups = op.static("groups")
-        _rule(
+        rule(
             op,
             isinstance(groups, tuple) and sum(1 if count < 0 else count for _, count in groups) == len(op.operands),
             f"{op.op}: its operand groups do not cover its operands",
         )
         args = apply_args(op)
         unknown = set(args) - set(row.param_names)
-        _rule(op, not unknown, f"{op.op} has no parameters {sorted(unknown)}")
+        rule(op, not unknown, f"{op.op} has no parameters {sorted(unknown)}")
         for param in row.params:
-            _rule(op, param.name in args or not param.required, f"{op.op} needs {param.name}")
+            rule(op, param.name in args or not param.required, f"{op.op} needs {param.name}")
             arg = args.get(param.name)
             if isinstance(arg, SSAValue | list) and param.kind is not ParamKind.Static:
-                _rule(op, _fits(param.kind, arg), f"{op.op}: {param.name} must be {param.kind.value}")
+                rule(op, _fits(param.kind, arg), f"{op.op}: {param.name} must be {param.kind.value}")
         self.inferred(op, row, args)
 
     def inferred(self, op: d.ApplyOp, row: OpSpec, args: dict[str, Any]) -> None:
@@ -111,17 +112,17 @@ class _Verifier:
         try:
             types = row.infer(Call(row, level_of(op), {name: _seen(arg) for name, arg in args.items()}))
         except TilejitError as error:
-            _fail(op, f"{op.op}: {error.message}")
+            fail(op, f"{op.op}: {error.message}")
         found = [d.type_of(result) for result in op.results]
-        _rule(
+        rule(
             op,
-            len(types) == len(found) and all(_widens(wide, narrow) for wide, narrow in zip(found, types, strict=True)),
-            f"{op.op} gives {_texts(types)}, the IR says {_texts(found)}",
+            len(types) == len(found) and all(widens(wide, narrow) for wide, narrow in zip(found, types, strict=True)),
+            f"{op.op} gives {texts(types)}, the IR says {texts(found)}",
         )
 
     def of_axis(self, op: d.DimOp | d.ValidOp) -> None:
         axis = op.static("axis")
-        _rule(op, isinstance(axis, int) and 0 <= axis < _shaped(op, op.source).rank, f"{op.name} has no axis {axis}")
+        rule(op, isinstance(axis, int) and 0 <= axis < _shaped(op, op.source).rank, f"{op.name} has no axis {axis}")
         _scalar(op, op.result)
 
     # memory -------------------------------------------------------------------------------------------------------------
@@ -131,19 +132,19 @@ class _Verifier:
 
     def extents(self, op: d.TileOp, operands: Sequence[SSAValue], type: ShapedType) -> None:
         dynamic = sum(not isinstance(dim, int) for dim in type.shape)
-        _rule(op, len(operands) == dynamic, f"{op.name} of {type} needs {dynamic} extents, has {len(operands)}")
+        rule(op, len(operands) == dynamic, f"{op.name} of {type} needs {dynamic} extents, has {len(operands)}")
         _indices(op, operands)
 
     def window(self, op: d.WindowOp) -> None:
         source, result, drop = _buffer(op, op.buffer), _buffer(op, op.result), op.static("drop", ())
         assert isinstance(drop, tuple)
-        _rule(op, len(op.offsets) == len(op.extents) == source.rank, f"a window of {source} needs {source.rank} offsets and extents")
-        _rule(
+        rule(op, len(op.offsets) == len(op.extents) == source.rank, f"a window of {source} needs {source.rank} offsets and extents")
+        rule(
             op,
             all(0 <= axis < source.rank for axis in drop) and result.rank == source.rank - len(set(drop)),
             f"a window of {source} without dims {drop} is no {result}",
         )
-        _rule(op, result.dtype is source.dtype, f"a window of {source} is no {result}")
+        rule(op, result.dtype is source.dtype, f"a window of {source} is no {result}")
         _indices(op, [*op.offsets, *op.extents])
 
     def view(self, op: d.ViewOp) -> None:
@@ -152,27 +153,27 @@ class _Verifier:
 
     def comm(self, op: d.CommOp) -> None:
         _buffer(op, op.window)
-        _rule(op, _scalar(op, op.result) is INT64, "the context of a group is an INT64")
+        rule(op, _scalar(op, op.result) is INT64, "the context of a group is an INT64")
 
     def peer(self, op: d.PeerOp) -> None:
-        _rule(op, _buffer(op, op.buffer) == _buffer(op, op.result), "a peer's copy has the type of the own one")
-        _rule(op, _scalar(op, op.comm) is INT64, "the context of a group is an INT64")
+        rule(op, _buffer(op, op.buffer) == _buffer(op, op.result), "a peer's copy has the type of the own one")
+        rule(op, _scalar(op, op.comm) is INT64, "the context of a group is an INT64")
         _indices(op, [op.peer])
 
     def strided(self, op: d.StridedOp) -> None:
         source, result = _buffer(op, op.buffer), _buffer(op, op.result)
-        _rule(op, source.rank == 1, f"a strided view looks into a buffer with one dim, got {source}")
-        _rule(op, len(op.extents) == len(op.strides) == result.rank, f"{op.name} of {result} needs {result.rank} extents and strides")
+        rule(op, source.rank == 1, f"a strided view looks into a buffer with one dim, got {source}")
+        rule(op, len(op.extents) == len(op.strides) == result.rank, f"{op.name} of {result} needs {result.rank} extents and strides")
         _indices(op, [op.start, *op.extents, *op.strides])
 
     def load(self, op: d.LoadOp) -> None:
         source, result = _buffer(op, op.buffer), _shaped(op, op.result)
-        _rule(
+        rule(
             op,
             len(op.offsets) == len(op.valid) == source.rank == result.rank,
             f"a load from {source} into {result} needs {source.rank} offsets and valid extents",
         )
-        _rule(
+        rule(
             op,
             isinstance(result, TileType) and result.dtype is source.dtype and all(isinstance(dim, int) for dim in result.shape),
             f"a load from {source} cannot give {result}",
@@ -181,13 +182,13 @@ class _Verifier:
 
     def store(self, op: d.StoreOp) -> None:
         value, buffer = _shaped(op, op.value), _buffer(op, op.buffer)
-        _rule(op, len(op.offsets) == buffer.rank >= value.rank, f"a store of {value} into {buffer} needs {buffer.rank} offsets")
-        _rule(op, stores_as(value.dtype, buffer.dtype), f"a store does not convert {value.dtype} to {buffer.dtype}")
+        rule(op, len(op.offsets) == buffer.rank >= value.rank, f"a store of {value} into {buffer} needs {buffer.rank} offsets")
+        rule(op, stores_as(value.dtype, buffer.dtype), f"a store does not convert {value.dtype} to {buffer.dtype}")
         _indices(op, op.offsets)
 
     def read(self, op: d.ReadOp) -> None:
         source = _shaped(op, op.source)
-        _rule(
+        rule(
             op,
             len(op.indices) == source.rank and _scalar(op, op.result) is source.dtype,
             f"a read of {source} needs {source.rank} indices and gives {source.dtype}",
@@ -196,7 +197,7 @@ class _Verifier:
 
     def write(self, op: d.ElementWrite) -> None:
         buffer = _buffer(op, op.buffer)
-        _rule(
+        rule(
             op,
             len(op.indices) == buffer.rank and _scalar(op, op.value) is buffer.dtype,
             f"a write into {buffer} needs {buffer.rank} indices and a {buffer.dtype}",
@@ -207,56 +208,56 @@ class _Verifier:
         self.write(op)
         name = str(op.static("atomic"))
         params = ops.table()[name].param_names if name in ops.table() and "atomic" in ops.table()[name].attrs else None
-        _rule(op, params is not None, f"{name!r} is no atomic row")
-        _rule(op, (op.expected is not None) == ("expected" in (params or ())), f"the number that {name} expects, or none")
+        rule(op, params is not None, f"{name!r} is no atomic row")
+        rule(op, (op.expected is not None) == ("expected" in (params or ())), f"the number that {name} expects, or none")
 
     # control flow ---------------------------------------------------------------------------------------------------------
 
     def for_(self, op: d.ForOp) -> None:
-        _rule(op, op.static("kind") in _LOOP_KINDS, f"unknown loop kind {op.static('kind')!r}")
+        rule(op, op.static("kind") in _LOOP_KINDS, f"unknown loop kind {op.static('kind')!r}")
         _indices(op, [op.lower, op.upper, op.step])
         args = op.body.block.args
-        _rule(op, len(args) == 1 + len(op.inits), "a loop body takes the induction variable and the carried values")
+        rule(op, len(args) == 1 + len(op.inits), "a loop body takes the induction variable and the carried values")
         _indices(op, args[:1])
         terminator = _ends_in(op, op.body.block, d.YieldOp)
-        _flows(op, "initial values", op.inits, args[1:])
-        _flows(op, "yielded values", terminator.operands, args[1:])
-        _flows(op, "carried values", args[1:], op.results)
+        flows(op, "initial values", op.inits, args[1:])
+        flows(op, "yielded values", terminator.operands, args[1:])
+        flows(op, "carried values", args[1:], op.results)
 
     def while_(self, op: d.WhileOp) -> None:
         condition = _ends_in(op, op.before.block, d.ConditionOp)
         assert isinstance(condition, d.ConditionOp)
-        _rule(op, _scalar(op, condition.condition) is BOOL, "the condition of a loop is a BOOL")
+        rule(op, _scalar(op, condition.condition) is BOOL, "the condition of a loop is a BOOL")
         terminator = _ends_in(op, op.body.block, d.YieldOp)
-        _flows(op, "initial values", op.inits, op.before.block.args)
-        _flows(op, "values passed on", condition.values, op.body.block.args)
-        _flows(op, "values passed on", condition.values, op.results)
-        _flows(op, "yielded values", terminator.operands, op.before.block.args)
+        flows(op, "initial values", op.inits, op.before.block.args)
+        flows(op, "values passed on", condition.values, op.body.block.args)
+        flows(op, "values passed on", condition.values, op.results)
+        flows(op, "yielded values", terminator.operands, op.before.block.args)
 
     def if_(self, op: d.IfOp) -> None:
-        _rule(op, _scalar(op, op.condition) is BOOL, "the condition of a branch is a BOOL")
+        rule(op, _scalar(op, op.condition) is BOOL, "the condition of a branch is a BOOL")
         for region in (op.then, op.orelse):
-            _rule(op, not region.block.args, "a branch takes no arguments")
-            _flows(op, "yielded values", _ends_in(op, region.block, d.YieldOp).operands, op.results)
+            rule(op, not region.block.args, "a branch takes no arguments")
+            flows(op, "yielded values", _ends_in(op, region.block, d.YieldOp).operands, op.results)
 
     def region(self, op: d.RegionOp) -> None:
-        _rule(op, op.static("kind") in ("at", "spmd"), f"unknown region kind {op.static('kind')!r}")
+        rule(op, op.static("kind") in ("at", "spmd"), f"unknown region kind {op.static('kind')!r}")
         args = op.body.block.args
-        _rule(op, len(args) <= (op.blocks is not None), "only a region with blocks has an argument, the block index")
+        rule(op, len(args) <= (op.blocks is not None), "only a region with blocks has an argument, the block index")
         if op.blocks is not None:
             _indices(op, [op.blocks, *args])
-        _flows(op, "yielded values", _ends_in(op, op.body.block, d.YieldOp).operands, op.results)
+        flows(op, "yielded values", _ends_in(op, op.body.block, d.YieldOp).operands, op.results)
 
     def call(self, op: d.CallOp | d.LaunchOp) -> None:
         callee = self.functions.get(op.callee.data)
         if callee is None:
-            _fail(op, f"the program has no function `{op.callee.data}`")
-        _passes(op, op.args, callee)
+            fail(op, f"the program has no function `{op.callee.data}`")
+        passes(op, op.args, callee)
         returned = callee.body.block.last_op
         assert isinstance(returned, d.ReturnOp)
         own = [value for value in returned.values if not (isinstance(value, BlockArgument) and value.block is callee.body.block)]
         if isinstance(op, d.CallOp):
-            _rule(
+            rule(
                 op, len(own) == len(op.results), f"`{callee.symbol}` returns {len(own)} values that are no parameters, the call has {len(op.results)} results"
             )
         elif op.blocks is not None:
@@ -279,92 +280,37 @@ def level_of(op: d.ApplyOp | d.EffectOp) -> str:
     return "scalar" if "scalar" in levels or not levels else "tile" if "tile" in levels else min(levels)
 
 
-def stores_as(value: DType, buffer: DType) -> bool:
-    """Whether a store may convert: between floats, and from narrower to wider integers of the same sign."""
-    if value is buffer or (value.is_float and buffer.is_float):
-        return True
-    return value.kind == buffer.kind and value.is_integer and value.bits <= buffer.bits
-
-
-def _fail(op: Operation, message: str) -> NoReturn:
-    raise VerificationError(message, span=op.span if isinstance(op, d.TileOp) else None)
-
-
-def _rule(op: Operation, holds: object, message: str) -> None:
-    if not holds:
-        _fail(op, message)
-
-
 def _ends_in(op: Operation, block: Block, kind: type[Operation]) -> Operation:
     last = block.last_op
     if not isinstance(last, kind):
-        _fail(op, f"{op.name} must end in {kind.name}")
+        fail(op, f"{op.name} must end in {kind.name}")
     return last
 
 
 def _scalar(op: Operation, value: SSAValue) -> DType:
     type = d.type_of(value)
     if not isinstance(type, ScalarType):
-        _fail(op, f"{op.name} needs a scalar, got {type}")
+        fail(op, f"{op.name} needs a scalar, got {type}")
     return type.dtype
 
 
 def _shaped(op: Operation, value: SSAValue) -> ShapedType:
     type = d.type_of(value)
     if not isinstance(type, ShapedType):
-        _fail(op, f"{op.name} needs a tensor or tile, got {type}")
+        fail(op, f"{op.name} needs a tensor or tile, got {type}")
     return type
 
 
 def _buffer(op: Operation, value: SSAValue) -> BufferType:
     type = d.type_of(value)
     if not isinstance(type, BufferType):
-        _fail(op, f"{op.name} needs a buffer, got {type}")
+        fail(op, f"{op.name} needs a buffer, got {type}")
     return type
 
 
 def _indices(op: Operation, values: Sequence[SSAValue]) -> None:
     for value in values:
-        _rule(op, _scalar(op, value).is_integer, f"{op.name} needs integers, got {d.type_of(value)}")
-
-
-def _flows(op: Operation, what: str, values: Sequence[SSAValue], targets: Sequence[SSAValue]) -> None:
-    types, wanted = [d.type_of(value) for value in values], [d.type_of(target) for target in targets]
-    _rule(
-        op,
-        len(types) == len(wanted) and all(_widens(wide, narrow) for wide, narrow in zip(wanted, types, strict=True)),
-        f"{op.name}: {what} are {_texts(types)}, expected {_texts(wanted)}",
-    )
-
-
-def _passes(op: Operation, args: Sequence[SSAValue], callee: d.FuncOp) -> None:
-    params = [d.type_of(param) for param in callee.body.block.args]
-    types = [d.type_of(arg) for arg in args]
-    _rule(
-        op,
-        len(types) == len(params) and all(_passable(type, param) for type, param in zip(types, params, strict=True)),
-        f"`{callee.symbol}` takes {_texts(params)}, got {_texts(types)}",
-    )
-
-
-def _passable(type: ValueType, param: ValueType) -> bool:
-    if isinstance(type, ScalarType | ArrayType) or isinstance(param, ScalarType | ArrayType):
-        return type == param
-    fits = all(not (isinstance(a, int) and isinstance(b, int)) or a == b for a, b in zip(type.shape, param.shape, strict=False))
-    return type.__class__ is param.__class__ and type.dtype is param.dtype and type.rank == param.rank and fits
-
-
-def _widens(wide: ValueType, narrow: ValueType) -> bool:
-    """Whether `wide` holds every value of `narrow`: equal but for extents and valid extents known less well, and the space."""
-    if isinstance(wide, TileType) and isinstance(narrow, TileType):
-        return wide.dtype is narrow.dtype and wide.level == narrow.level and _covers(wide.shape, narrow.shape) and _covers(wide.valid, narrow.valid)
-    if isinstance(wide, BufferType) and isinstance(narrow, BufferType):
-        return wide.dtype is narrow.dtype and wide.layout == narrow.layout and _covers(wide.shape, narrow.shape)
-    return wide == narrow
-
-
-def _covers(wide: Sequence[int | str], narrow: Sequence[int | str]) -> bool:
-    return len(wide) == len(narrow) and all(a in (b, ANY) or (isinstance(a, str) and b == ANY) for a, b in zip(wide, narrow, strict=True))
+        rule(op, _scalar(op, value).is_integer, f"{op.name} needs integers, got {d.type_of(value)}")
 
 
 def _fits(kind: ParamKind, arg: SSAValue | list[SSAValue]) -> bool:
@@ -382,10 +328,6 @@ def _seen(arg: object) -> object:
     if isinstance(arg, SSAValue):
         return scalar_arg(arg) if isinstance(d.type_of(arg), ScalarType) else d.type_of(arg)
     return tuple(scalar_arg(item) for item in arg) if isinstance(arg, list) else arg
-
-
-def _texts(types: Sequence[ValueType]) -> str:
-    return "(" + ", ".join(str(type) for type in types) + ")"
 
 
 _CHECKS: dict[type[Operation], Callable[[_Verifier, Any], None]] = {

@@ -12,6 +12,7 @@ from tilejit.dtypes import DType
 from tilejit.errors import ParserTypeError
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import EXTENT_OPERATIONS
+from tilejit.types.views import MemRef, TensorView, TileView
 
 
 class DynVar:
@@ -88,42 +89,6 @@ DimSpec = int | DynVar
 def like(param: object) -> TensorAnnotation:
     """The shape and dtype of another parameter: `out: pl.Out[pl.like("x")]`; the name alone where annotations are not evaluated at once."""
     return TensorAnnotation()
-
-
-@dataclass(frozen=True, slots=True)
-class TensorView:
-    """Strides, layout and valid region of a tensor annotation (hardware-only but for `valid_shape`)."""
-
-    stride: tuple[int, ...] | None = None
-    layout: TensorLayout = TensorLayout.ND
-    valid_shape: tuple[DimSpec, ...] | None = None
-    pad: object = None
-
-
-@dataclass(frozen=True, slots=True)
-class TileView:
-    """Valid region and placement details of a tile annotation."""
-
-    valid_shape: tuple[object, ...] | None = None
-    stride: tuple[int, ...] | None = None
-    start_offset: int | None = None
-    blayout: object = None
-    slayout: object = None
-    fractal: int | None = None
-    pad: object = None
-    compact: object = None
-
-
-@dataclass(frozen=True, slots=True)
-class MemRef:
-    """A declared allocation that pins a buffer (hardware-only; numerically inert)."""
-
-    name: str | None = None
-    slots: int = 1
-    slot: int = 0
-
-    def __getitem__(self, slot: int) -> MemRef:
-        return MemRef(self.name, self.slots, slot)
 
 
 def _dims(dims: object, what: str) -> tuple[DimSpec, ...]:

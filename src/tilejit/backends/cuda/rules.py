@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from tilejit import ops
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.host import Number
-from tilejit.backends.cuda.indexed import gather, lines, move, pull, scatter
+from tilejit.backends.cuda.indexed import gather, generated, lines, move, pull, scatter
 from tilejit.backends.cuda.products import dot
 from tilejit.backends.cuda.program import buffers, control, crossing, masks, places, printing, ranks, rows, structure
 from tilejit.backends.cuda.program.body import Body
@@ -85,11 +85,11 @@ _OWN: dict[str, Rule | str] = {
     "extract": move.extract,
     "assemble": move.assemble,
     "write": move.write,
-    "full": move.full,
-    "create_tile": move.create_tile,
-    "ci": move.ci,
-    "tri": move.tri,
-    "random": move.random,
+    "full": generated.full,
+    "create_tile": generated.create_tile,
+    "ci": generated.ci,
+    "tri": generated.tri,
+    "random": generated.random,
     "gather": gather.gather,
     "gather_flat": gather.gather_flat,
     "gather_mask": gather.gather_mask,

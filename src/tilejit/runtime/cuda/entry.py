@@ -27,7 +27,7 @@ from tilejit.runtime.cuda.memory import memory_for
 from tilejit.runtime.cuda.native import Calls, LaunchTable, numbers_of
 from tilejit.runtime.cuda.printing import LaunchLog
 from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
-from tilejit.runtime.cuda.scalars import rounded, scalar_op, single
+from tilejit.runtime.cuda.scalars import number_from, rounded, scalar_op, single
 from tilejit.runtime.cuda.streams import seat, stream_of
 from tilejit.runtime.cuda.words import CLEAR, FailureWords
 from tilejit.runtime.locks import new_lock
@@ -145,7 +145,7 @@ class DeviceProgram:
         content = (ctypes.c_ubyte * 8)()
         driver("cuMemcpyDtoHAsync_v2", ctypes.addressof(content), address, row.get_byte(), stream)
         self.settle(stream)
-        return _number(bytes(content), dtype)
+        return number_from(bytes(content), dtype)
 
     def settle(self, stream: int) -> None:
         """Wait for everything that was launched on a stream, and raise what one of the kernels reported."""
@@ -156,17 +156,6 @@ class DeviceProgram:
     def fail(self, row: int, *values: int) -> NoReturn:
         """Raise a failure that the host found."""
         raise_failure(self.failures[row], values, self.failures)
-
-
-def _number(content: bytes, dtype: str) -> int | float | bool:
-    row = DTYPES[dtype]
-    if row.is_float:
-        import numpy as np
-
-        return float(np.frombuffer(content, row.numpy, 1)[0])
-    size = row.get_byte()
-    found = int.from_bytes(content[:size], "little", signed=row.kind == "int")
-    return bool(found) if row.kind == "bool" else found
 
 
 class CudaEntry(Placed):

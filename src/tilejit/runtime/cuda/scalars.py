@@ -47,3 +47,15 @@ def rounded(value: int | float | bool, dtype: DType) -> int | float | bool:
 
     with np.errstate(over="ignore"):
         return float(np.asarray(value, dtype.numpy))
+
+
+def number_from(content: bytes, dtype: str) -> int | float | bool:
+    """The number that the first bytes of a buffer are."""
+    row = DTYPES[dtype]
+    if row.is_float:
+        import numpy as np
+
+        return float(np.frombuffer(content, row.numpy, 1)[0])
+    size = row.get_byte()
+    found = int.from_bytes(content[:size], "little", signed=row.kind == "int")
+    return bool(found) if row.kind == "bool" else found

@@ -11,9 +11,9 @@ from xdsl.ir import SSAValue
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body, block_shape
 from tilejit.backends.cuda.program.masks import as_bytes
-from tilejit.backends.cuda.program.rows import filled, result_dtype
+from tilejit.backends.cuda.program.rows import result_dtype
 from tilejit.backends.cuda.text import elementwise, numbers
-from tilejit.backends.cuda.text.types import computed_in, padded, register
+from tilejit.backends.cuda.text.types import padded, register
 from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import DType
 from tilejit.ops.pad import pad_cell
@@ -54,11 +54,11 @@ def fetch(body: Body, source: Buffer, at: Sequence[str], cells: Cells, where: st
     mask = where if where is not None else cells.where
     if source.good is not None:
         mask = f"({mask}) & {source.good}" if mask is not None else source.good
-    text = f"tl.broadcast_to({text}, {_sizes(cells.block)})"
-    return memory.load_text(body.out, text, None if mask is None else f"tl.broadcast_to({mask}, {_sizes(cells.block)})", source.dtype)
+    text = f"tl.broadcast_to({text}, {block_text(cells.block)})"
+    return memory.load_text(body.out, text, None if mask is None else f"tl.broadcast_to({mask}, {block_text(cells.block)})", source.dtype)
 
 
-def _sizes(block: Sequence[int]) -> str:
+def block_text(block: Sequence[int]) -> str:
     return f"({', '.join(map(str, block))},)"
 
 
@@ -140,7 +140,7 @@ def fillpad_expand(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     source, cells = body.in_memory(op.args[0]), whole_tile(body, shape)
     cell = padding(apply_args(op).get("pad_value"), source.dtype)
     inside = " & ".join(f"({at} < {size.text})" for at, size in zip(cells.at, valid, strict=True))
-    inside = body.out.let("inside", f"tl.broadcast_to({inside}, {_sizes(cells.block)})")
+    inside = body.out.let("inside", f"tl.broadcast_to({inside}, {block_text(cells.block)})")
     text = f"tl.where({inside}, {fetch(body, source, cells.at, cells, inside)}, {body.text(cell)})"
     return [Tile(text, source.dtype, shape, tuple(index(extent) for extent in shape))]
 
@@ -207,7 +207,7 @@ def _window(
     ]
     bounds = [f"({place} < {size.text})" for place, size in zip(at, source.shape, strict=True) if place != "0"]
     where = " & ".join([*([cells.where] if cells.where else []), *bounds, *([good] if good else [])])
-    text = fetch(body, source, at, cells, body.out.let("there", f"tl.broadcast_to({where}, {_sizes(cells.block)})"))
+    text = fetch(body, source, at, cells, body.out.let("there", f"tl.broadcast_to({where}, {block_text(cells.block)})"))
     left = [item for axis, item in enumerate(found) if axis not in dropped]
     valid = body.valid_of(op, 0, lambda axis: left[axis])
     tile = Tile(text, source.dtype, shape, valid)
@@ -256,7 +256,7 @@ def _merge(body: Body, op: d.ApplyOp, target: Tile, piece: Tile, offset: Sequenc
     source, cells = body.spill(converted), whole_tile(body, target.shape)
     at = [f"({place} - {start.text})" for place, start in zip(cells.at, offset, strict=True)]
     put = " & ".join(f"({place} >= 0) & ({place} < {size.text})" for place, size in zip(at, sizes, strict=True)) + (f" & {good}" if good else "")
-    put = body.out.let("put", f"tl.broadcast_to({put}, {_sizes(cells.block)})")
+    put = body.out.let("put", f"tl.broadcast_to({put}, {block_text(cells.block)})")
     new = fetch(body, source, at, cells, put)
     if add:
         wide = [elementwise.widen(body.out, text, target.dtype) for text in (target.text, new)]
@@ -299,7 +299,7 @@ def reshape(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     if _same_cells(source.shape, shape):
         return [Tile(f"tl.reshape({source.text}, {block_shape(shape)})", source.dtype, shape, valid, source.zeros)]
     cells = whole_tile(body, shape)
-    flat = _flat_index(cells.at, shape)
+    flat = flat_index(cells.at, shape)
     place = body.spill(source)
     linear = replace(place, dims=memory.contiguous([index(math.prod(source.shape))]))
     return [Tile(fetch(body, linear, [flat], cells), source.dtype, shape, valid)]
@@ -312,7 +312,7 @@ def _same_cells(old: Sequence[int], new: Sequence[int]) -> bool:
     return all(padded(extent) == extent for extent in (*old, *new))
 
 
-def _flat_index(at: Sequence[str], shape: Sequence[int]) -> str:
+def flat_index(at: Sequence[str], shape: Sequence[int]) -> str:
     parts: list[str] = []
     stride = 1
     for place, extent in zip(reversed(at), reversed(shape), strict=True):
@@ -334,7 +334,7 @@ def reinterpret(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     pointer = body.out.let("p", memory.as_pointer(place, dtype))
     linear = Buffer(pointer, index(0), memory.contiguous([index(math.prod(shape))]), dtype, place.root, True)
     cells = whole_tile(body, shape)
-    return [Tile(fetch(body, linear, [_flat_index(cells.at, shape)], cells), dtype, shape, valid)]
+    return [Tile(fetch(body, linear, [flat_index(cells.at, shape)], cells), dtype, shape, valid)]
 
 
 def concat(body: Body, op: d.ApplyOp) -> Sequence[Value]:
@@ -345,69 +345,10 @@ def concat(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     cells = whole_tile(body, shape)
     row, column = cells.at
     cut = valid[0][1]
-    left = body.out.let("left", f"tl.broadcast_to({column} < {cut.text}, {_sizes(cells.block)})")
+    left = body.out.let("left", f"tl.broadcast_to({column} < {cut.text}, {block_text(cells.block)})")
     both = cells.where or "1 == 1"
     one = fetch(body, first, [row, column], cells, f"({both}) & {left}")
-    rest = body.out.let("rest", f"tl.broadcast_to(({both}) & ({left} == 0) & ({column} - {cut.text} < {second.shape[1].text}), {_sizes(cells.block)})")
+    rest = body.out.let("rest", f"tl.broadcast_to(({both}) & ({left} == 0) & ({column} - {cut.text} < {second.shape[1].text}), {block_text(cells.block)})")
     other = fetch(body, second, [row, f"({column} - {cut.text})"], cells, rest)
     rows, columns = numbers.minimum(valid[0][0], valid[1][0]), numbers.add(cut, valid[1][1])
     return [Tile(f"tl.where({left}, {one}, {other})", first.dtype, shape, body.valid_of(op, 0, lambda axis: (rows, columns)[axis]))]
-
-
-# values from scalars ----------------------------------------------------------------------------------------------------
-
-
-def full(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    shape = shape_of(op)
-    return [filled(body, shape, result_dtype(op), body.scalar(value_of(apply_args(op)["value"])), tuple(index(extent) for extent in shape))]
-
-
-def create_tile(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    shape, dtype = shape_of(op), result_dtype(op)
-    return [Tile(f"tl.zeros({block_shape(shape)}, {register(dtype)})", dtype, shape, tuple(index(extent) for extent in shape))]
-
-
-def ci(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    args, shape, dtype = apply_args(op), shape_of(op), result_dtype(op)
-    start = body.index(value_of(args["start"]))
-    steps = memory.spread(body.out.arange(padded(shape[-1])), len(shape) - 1, len(shape))
-    text = f"({start.text} {'-' if args.get('descending') else '+'} {steps}).to({register(dtype)})"
-    return [Tile(text, dtype, shape, tuple(index(extent) for extent in shape))]
-
-
-def tri(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    args, shape, dtype = apply_args(op), shape_of(op), result_dtype(op)
-    diagonal = body.index(value_of(args["diagonal"]))
-    row, column = (memory.spread(body.out.arange(padded(extent)), axis, 2) for axis, extent in enumerate(shape))
-    flags = f"({column} {'>=' if args.get('upper') else '<='} {row} + {diagonal.text})"
-    text = elementwise.held(body.out, f"{flags}.to({register(computed_in(dtype))})", dtype)
-    return [Tile(text, dtype, shape, made_valid(body, op, args, shape))]
-
-
-def made_valid(body: Body, op: d.ApplyOp, args: dict[str, object], shape: Sequence[int]) -> tuple[Scalar, ...]:
-    wanted = scalars(body, args["valid_shape"]) if isinstance(args.get("valid_shape"), list) else [index(extent) for extent in shape]
-    for axis, (size, extent) in enumerate(zip(wanted, shape, strict=True)):
-        if not numbers.within(size, 0, index(extent)):
-            failure = Failure("bounds", f"{op.op}: the valid region is {{0}} in dim {axis}, the extent is {{1}}", op.span, "a valid region is 0 to the extent")
-            body.failures.report(body.out, f"({size.text} >= 0) & ({size.text} <= {extent})", failure, (size, index(extent)))
-    return body.valid_of(op, 0, lambda axis: numbers.clamp(wanted[axis], index(0), index(shape[axis])))
-
-
-def random(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    """Philox words: four for each counter, side by side."""
-    args, shape, dtype = apply_args(op), shape_of(op), result_dtype(op)
-    words = {name: body.index(value_of(args[name])) for name in ("key0", "key1", "counter0", "counter1", "counter2", "counter3")}
-    low = {name: f"({numbers.wide(word)} & 0xFFFFFFFF)" for name, word in words.items()}
-    cells = whole_tile(body, shape)
-    flat = body.out.let("cell", f"tl.broadcast_to({_flat_index(cells.at, shape)}, {_sizes(cells.block)})")
-    seed = body.out.let("seed", f"({low['key1']} << 32) | {low['key0']}")
-    start = body.out.let("start", f"({low['counter1']} << 32) | {low['counter0']}")
-    counter = body.out.let("counter", f"({flat} // 4).to(tl.int64) + {start}")
-    zero = body.out.let("zero", f"{flat} * 0")
-    parts = [f"({counter} & 0xFFFFFFFF).to(tl.uint32)", f"(({counter} >> 32) & 0xFFFFFFFF).to(tl.uint32)"]
-    parts += [f"({zero} + {low[name]}).to(tl.uint32)" for name in ("counter2", "counter3")]
-    names = [body.out.fresh(f"w{i}") for i in range(4)]
-    body.out.line(f"{', '.join(names)} = tl.philox({seed}, {', '.join(parts)}, {args.get('rounds', 10)})")
-    which = f"({flat} % 4)"
-    text = f"tl.where({which} == 0, {names[0]}, tl.where({which} == 1, {names[1]}, tl.where({which} == 2, {names[2]}, {names[3]})))"
-    return [Tile(f"{text}.to({register(dtype)}, bitcast=True)", dtype, shape, made_valid(body, op, args, shape))]

@@ -15,7 +15,7 @@ from tilejit import ops
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame
 from tilejit.backends.cuda.control_plane.host import Memory, Number
-from tilejit.backends.cuda.indexed import move
+from tilejit.backends.cuda.indexed import generated
 from tilejit.backends.cuda.nests.members import folds, is_member, members_of
 from tilejit.backends.cuda.products import gemm
 from tilejit.backends.cuda.products.sides import Side, store_window, window
@@ -391,7 +391,7 @@ def _fills(op: d.ApplyOp) -> bool:
     """Whether a tile is made of one number, or of nothing yet."""
     from tilejit.backends.cuda.rules import ROWS
 
-    return ROWS.get(op.op) in (move.full, move.create_tile)
+    return ROWS.get(op.op) in (generated.full, generated.create_tile)
 
 
 def _from(buffer: Buffer, firsts: tuple[int, int]) -> Buffer:
