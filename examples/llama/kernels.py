@@ -30,17 +30,8 @@ def normalised(x: pl.Tensor, weight: pl.Tensor, eps: pl.FP32):
 
 
 @pl.jit.inline
-def scaled(whole: pl.Tensor, scale: pl.Tensor):
-    """Quantised rows times the scales of their groups."""
-    rows, columns = whole.shape
-    groups = scale.shape[1]
-    parts = pl.row_expand_mul(pl.reshape(whole, [rows * groups, columns // groups]), pl.reshape(scale, [rows * groups, 1]))
-    return pl.reshape(parts, [rows, columns])
-
-
-@pl.jit.inline
 def product(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Tensor):
-    """x · weightᵀ in FP32; weights of 4 bits are restored some rows at a time, which stay in the cache."""
+    """x · weightᵀ in FP32; weights of 4 bits are unpacked to INT8 by groups of some rows, which stay in the cache."""
     n, stored = weight.shape
     if weight.dtype == pl.BF16:
         with pl.at(level=pl.Level.CORE_GROUP):
@@ -51,16 +42,18 @@ def product(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Tensor):
     else:
         rows = math.gcd(n, 64)
         half = scale.shape[1] // 2
-        wide = pl.create_tensor(x.shape, dtype=pl.FP32)
-        with pl.at(level=pl.Level.CORE_GROUP):
-            wide[:] = pl.cast(x, pl.FP32)
+        size = stored // half
         for block in pl.spmd(n // rows):
             r = block * rows
-            part = weight[r : r + rows, :]
-            low = scaled(pl.cast(pl.ands(part, 15), pl.FP32) - 8.0, scale[r : r + rows, 0:half])
-            high = scaled(pl.cast(pl.shrs(part, 4), pl.FP32) - 8.0, scale[r : r + rows, half : 2 * half])
-            y = pl.matmul(wide[:, 0:stored], low, b_trans=True)
-            out[:, r : r + rows] = y + pl.matmul(wide[:, stored : 2 * stored], high, b_trans=True)
+            y = pl.full([x.shape[0], rows], dtype=pl.FP32, value=0.0)
+            for g in pl.range(half):
+                c = g * size
+                part = weight[r : r + rows, c : c + size]
+                low = pl.matmul(x[:, c : c + size], pl.cast(pl.ands(part, 15), pl.INT8) - 8, b_trans=True, out_dtype=pl.FP32)
+                high = pl.matmul(x[:, stored + c : stored + c + size], pl.cast(pl.shrs(part, 4), pl.INT8) - 8, b_trans=True, out_dtype=pl.FP32)
+                for_low, for_high = scale[r : r + rows, g : g + 1], scale[r : r + rows, half + g : half + g + 1]
+                y = y + pl.col_expand_mul(low, pl.reshape(for_low, [1, rows])) + pl.col_expand_mul(high, pl.reshape(for_high, [1, rows]))
+            out[:, r : r + rows] = y
     return out
 
 

@@ -11,7 +11,7 @@ from .config import Config
 
 Weights = dict[str, torch.Tensor]
 EMBEDDING, HEAD, LAST_NORM = "model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"
-GROUP = 64  # weights that share a scale when they have 4 bits; those of 8 bits share one per row
+GROUP = 128  # weights that share a scale when they have 4 bits; those of 8 bits share one per row
 
 
 def shapes(config: Config) -> dict[str, tuple[int, ...]]:
