@@ -69,6 +69,69 @@ def added_to_a_slice_in_a_branch(a: pl.Tensor, b: pl.Tensor, c: pl.Tensor, out: 
     return out
 
 
+@CASES(f32(8, 16), f32(16, 24), np.array([1], np.int32), expected=lambda a, b, c: np.concatenate([5 * (a[:4] @ b), a[4:] @ b]), tol=1e-4)
+@pl.jit
+def parts_that_are_added_to_time_and_again(a: pl.Tensor, b: pl.Tensor, c: pl.Tensor, out: pl.Out[pl.Tensor[[8, 24], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        acc = pl.matmul(pl.tile.full([8, 16], pl.FP32, 0.0), pl.load(b, [0, 0], [16, 24]))
+        left, right, bottom = pl.load(a, [0, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]), acc[4:8, :]
+        top = acc[0:4, :]
+        for _ in pl.range(2):
+            pl.matmul_acc(top, left, right)  # The product stays in the part, with or without a new name.
+        top = pl.matmul_acc(top, left, right)
+        if c[0] > 0:
+            top = pl.matmul_acc(top, left, right)
+        top = pl.matmul_acc(top, left, right)
+        bottom = pl.matmul_acc(bottom, pl.load(a, [4, 0], [4, 16]), right)
+        pl.store(acc, [0, 0], out)
+    return out
+
+
+@CASES(f32(8, 16), f32(16, 24), expected=lambda a, b: np.concatenate([a[:, :8] @ b[:8, :16] + a[:, :8] @ b[:8, :16], 0 * (a @ b)[:, 16:]], 1), tol=1e-4)
+@pl.jit
+def parts_of_parts(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor[[8, 24], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        acc = pl.matmul(pl.tile.full([8, 16], pl.FP32, 0.0), pl.load(b, [0, 0], [16, 24]))
+        for half in pl.range(2):
+            left = pl.load(a, [half * 4, 0], [4, 8])
+            rows = acc[half * 4 : half * 4 + 4, :]
+            part = rows[:, 0:16]
+            part = pl.matmul_acc(part, left, pl.load(b, [0, 0], [8, 16]))
+            pl.matmul_acc(pl.slice(acc[half * 4 : half * 4 + 4, :], [4, 8], [0, 8]), left, pl.load(b, [0, 8], [8, 8]))
+            pl.matmul_acc(pl.slice(acc, [8, 16], [0, 0])[half * 4 : half * 4 + 4, 0:8], left, pl.load(b, [0, 0], [8, 8]))
+        pl.store(acc, [0, 0], out)
+    return out
+
+
+@pl.jit.inline
+def added_to_rows(whole, a, b):
+    pl.matmul_acc(whole[0:4, :], pl.load(a, [0, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]))
+    return whole
+
+
+@pl.jit.inline
+def added_to_all(part, a, b):
+    acc = pl.matmul(pl.load(a, [0, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]))
+    acc = pl.matmul_acc(acc, pl.load(a, [0, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]))
+    part = pl.matmul_acc(part, pl.load(a, [4, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]))
+    return part
+
+
+@CASES(f32(8, 16), f32(16, 24), expected=lambda a, b: np.concatenate([3 * (a[:4] @ b), 2 * (a[4:] @ b)]), tol=1e-4)
+@pl.jit
+def helpers_add_to_parts(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor[[8, 24], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        acc = pl.matmul(pl.tile.full([8, 16], pl.FP32, 0.0), pl.load(b, [0, 0], [16, 24]))
+        added_to_rows(acc, a, b)
+        for _ in pl.range(2):
+            acc = added_to_rows(acc, a, b)
+        bottom = acc[4:8, :]
+        bottom = added_to_all(bottom, a, b)
+        added_to_all(acc[4:8, :], a, b)
+        pl.store(acc, [0, 0], out)
+    return out
+
+
 # scales in packed layouts ---------------------------------------------------------------------------------------------
 
 

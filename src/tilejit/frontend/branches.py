@@ -22,12 +22,16 @@ def branch(ctx: Context, condition: SSAValue, node: ast.If) -> None:
     scopes: list[dict[str, Binding]] = []
     yields: list[list[YieldRecord]] = []
     certain, ctx.certain = ctx.certain, False
+    before, stale = ctx.accumulators.stale, dict(ctx.accumulators.stale)
     for block, body in zip(blocks, (node.body, node.orelse), strict=True):
         ctx.yields.append([])
+        ctx.accumulators.stale = dict(before)
         with ctx.branch(block) as scope:
             ctx.run(body, {*live, *yield_names(body)})
         scopes.append(scope)
         yields.append(ctx.yields.pop())
+        stale |= ctx.accumulators.stale
+    ctx.accumulators.stale = stale
     ctx.certain = certain
     forced = _matching_yields(ctx, yields, node)
     bound = [*ctx.analysis.block(node.body).binds, *ctx.analysis.block(node.orelse).binds]

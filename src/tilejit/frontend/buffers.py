@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tilejit.dtypes import BOOL, COMPLEX64, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
 from tilejit.frontend import edges
+from tilejit.frontend.affine import difference
 from tilejit.frontend.context import Context
 from tilejit.frontend.masks import flags
 from tilejit.frontend.packed import refuse_write
@@ -156,7 +157,7 @@ def _is_there(target: SSAValue, source: SSAValue, offsets: Items) -> bool:
     if not isinstance(owner, d.ApplyOp) or owner.op != "assemble" or operand(owner, "source") is not source:
         return False
     places = zip(operands(owner, "offset"), offsets, strict=True)
-    return all(before is now or (static_integer(before) is not None and static_integer(before) == static_integer(now)) for before, now in places)
+    return all(difference(before, now) == 0 for before, now in places)
 
 
 def put(ctx: Context, buffer: SSAValue, value: SSAValue, offsets: Items, atomic: bool) -> SSAValue:

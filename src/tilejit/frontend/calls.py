@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import COMPLEX64, INDEX, DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
-from tilejit.frontend import composing, effects, fold, foreign, functions, markers, masks, structural, windows
+from tilejit.frontend import accumulators, composing, effects, fold, foreign, functions, markers, masks, structural, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
 from tilejit.frontend.values import (
@@ -203,9 +203,9 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
         return effects.perform(ctx, bound.row, bound.level, ready, repr(function))
     results = ctx.builder.apply(bound.row, bound.level, ready)
     if bound.level == "tile" and isinstance(cut := given.get("input"), SSAValue) and bound.row.name == "slice":
-        windows.note_part(ctx, cut, results[0], node, windows.per_dim(given["offset"], d.shaped_type(cut), "offset"))
+        accumulators.note_part(ctx, cut, results[0], node, windows.per_dim(given["offset"], d.shaped_type(cut), "offset"))
     if bound.level == "tile" and "acc" in bound.row.param_names:
-        windows.accumulated(ctx, given["acc"], results[0])
+        accumulators.accumulated(ctx, given["acc"], results[0])
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -128,8 +128,8 @@ def finish(ctx: Context, carried: Carried, kept: Sequence[int], results: Sequenc
     values: list[object] = list(carried.initial)
     for index, result in zip(kept, results, strict=True):
         before = values[index]
-        if isinstance(before, SSAValue) and before in ctx.parts:
-            ctx.parts[result] = ctx.parts[before]
+        if isinstance(before, SSAValue) and before in ctx.accumulators.parts:
+            ctx.accumulators.parts[result] = ctx.accumulators.parts[before]
         values[index] = result
     for position, (name, part) in enumerate(zip(carried.names, carried.parts, strict=True)):
         value = rebuild(part, values)
@@ -299,8 +299,8 @@ def _bind_carried(ctx: Context, scope: dict[str, Binding], carried: Carried, arg
     for argument, value in zip(arguments, carried.initial, strict=True):
         if isinstance(value, SSAValue) and isinstance(d.type_of(value), BufferType):
             ctx.aliases.unite(argument, value)
-        if isinstance(value, SSAValue) and value in ctx.parts:
-            ctx.parts[argument] = ctx.parts[value]
+        if isinstance(value, SSAValue) and value in ctx.accumulators.parts:
+            ctx.accumulators.parts[argument] = ctx.accumulators.parts[value]
 
 
 def _next_values(ctx: Context, carried: Carried, scope: dict[str, Binding], records: Sequence[YieldRecord], node: ast.stmt) -> list[object]:

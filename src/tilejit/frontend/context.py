@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilejit.errors import InternalError, ParserTypeError, SourceText, Span, TilejitError, UndefinedVariableError, did_you_mean, in_body
+from tilejit.frontend.accumulators import STALE, Accumulators
 from tilejit.frontend.aliases import Aliases
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.names import COMPOUND, NameAnalysis, live_after_each
@@ -97,10 +98,7 @@ class Context(Scalars):
         self.scope: dict[str, Binding] = {}
         self.latest: dict[str, object] = {}
         """What was bound to each name last, on whatever path."""
-        self.parts: dict[SSAValue, tuple[str, tuple[object, ...]]] = {}
-        """Parts of accumulators: the name that they were cut from, and where."""
-        self.accumulated: dict[str, list[tuple[SSAValue, tuple[object, ...]]]] = {}
-        """Accumulators, by name, that have yet to take what was added to their parts: they do when they are read."""
+        self.accumulators = Accumulators()
         self.parameters = {}
         self.windows: dict[SSAValue, SSAValue] = {}
         """Parameters that are windows, and their groups."""
@@ -218,15 +216,16 @@ class Context(Scalars):
         ends = frozenset(live)
         for statement, live_now in zip(body, after, strict=True):
             self.live = live_now
-            if self.accumulated and isinstance(statement, COMPOUND):
+            if self.accumulators.pending and isinstance(statement, COMPOUND):
                 self._take_all(live_now | self.analysis.statement(statement).reads.keys())
             self._run_one(statement)
         self._take_all(ends)
         self.live = outer
 
     def _take_all(self, names: Set[str]) -> None:
-        for name in [name for name in self.accumulated if name in names]:
-            self.take_parts(name)
+        for depth, name in list(self.accumulators.pending):
+            if name in names and depth == len(self.in_inline):
+                self.take_parts(name)
 
     def _run_one(self, statement: ast.stmt) -> None:
         previous = self.builder.span
@@ -292,9 +291,7 @@ class Context(Scalars):
             parameter.rebound = span
         self.scope[name] = Binding(value, span)
         self.latest[name] = value
-        self.accumulated.pop(name, None)
-        if any(owner == name for owner, _ in self.parts.values()):
-            self.parts = {part: place for part, place in self.parts.items() if place[0] != name}
+        self.accumulators.rebound((len(self.in_inline), name))
         self.hint(name, value)
 
     def hint(self, name: str, value: object) -> None:
@@ -311,7 +308,10 @@ class Context(Scalars):
             if isinstance(binding.value, Perhaps):
                 return self._surely(node, binding.value, binding.span)
             self.take_parts(node.id)
-            return self.scope[node.id].value
+            value = self.scope[node.id].value
+            if isinstance(value, SSAValue) and (holds := self.accumulators.stale.get(value)) is not None:
+                self.fail(UndefinedVariableError, f"`{user_name(node.id)}` {holds}", node, help=STALE)
+            return value
         try:
             return self.frame.namespace[node.id]
         except KeyError:
@@ -331,11 +331,12 @@ class Context(Scalars):
 
     def take_parts(self, name: str) -> None:
         """Let an accumulator take what was added to its parts."""
-        for result, offsets in self.accumulated.pop(name, ()):
+        for result, offsets in self.accumulators.pending.pop((len(self.in_inline), name), ()):
             whole = self.scope[name]
             assert isinstance(whole.value, SSAValue)
             args = {"target": whole.value, "source": result, "offset": [self.index(offset) for offset in offsets]}
             self.scope[name] = Binding(self.builder.apply(table()["assemble"], "tile", args)[0], whole.span)
+            self.accumulators.grown[self.scope[name].value] = whole.value
 
     def record(self, path: str, value: object) -> None:
         """Tell the recorder about a compile-time value that was read."""

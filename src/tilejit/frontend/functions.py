@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, DTypeError, ParserTypeError, ShapeError, UnsupportedFeatureError
-from tilejit.frontend import buffers, ranks
+from tilejit.frontend import accumulators, buffers, ranks
 from tilejit.frontend.context import Context, Frame
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.packed import PACKED, is_packed, unpacked
@@ -270,7 +270,8 @@ def splice(ctx: Context, function: InlineFunction, args: Sequence[object], keywo
     ctx.yields.append([])
     try:
         _check_inline_annotations(ctx, function, bound)
-        ctx.run(body, ())
+        with accumulators.inside_helper(ctx, saved[1], bound):
+            ctx.run(body, ())
         return ctx.result
     finally:
         ctx.yields.pop()

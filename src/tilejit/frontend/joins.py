@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
+from tilejit.frontend import accumulators
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import Binding, user_name
 from tilejit.tile_ir import dialect as d
@@ -24,6 +25,7 @@ def ssa_or_none(value: object) -> SSAValue | None:
 def unite(ctx: Context, results: Sequence[SSAValue], sources: Sequence[Sequence[SSAValue | None]]) -> None:
     """Buffer results may be any of their sources."""
     for result, candidates in zip(results, sources, strict=True):
+        accumulators.met(ctx, result, candidates)
         if isinstance(d.type_of(result), BufferType):
             for candidate in candidates:
                 if candidate is not None:
@@ -32,6 +34,7 @@ def unite(ctx: Context, results: Sequence[SSAValue], sources: Sequence[Sequence[
 
 def unite_carried(ctx: Context, arguments: Sequence[SSAValue], inits: Sequence[SSAValue], yields: Sequence[SSAValue]) -> None:
     for argument, init, handed in zip(arguments, inits, yields, strict=True):
+        accumulators.next_round(ctx, argument, init, handed)
         if isinstance(d.type_of(argument), BufferType):
             ctx.aliases.unite(argument, init)
             ctx.aliases.unite(argument, handed)

@@ -54,8 +54,10 @@ class NameAnalysis:
         for call in ast.walk(node):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_acc") and call.args:
                 first = call.args[0]
-                owner = self._cut_from.get(first.id) if isinstance(first, ast.Name) else cut_from(first)
-                found += [owner] if owner is not None else []
+                owner = first.id if isinstance(first, ast.Name) and first.id in self._cut_from else cut_from(first)
+                while owner is not None and owner not in found:
+                    found.append(owner)
+                    owner = self._cut_from.get(owner)
         return found
 
     def block(self, body: Sequence[ast.stmt]) -> Facts:
@@ -107,12 +109,13 @@ class NameAnalysis:
 
 
 def cut_from(node: ast.expr | None) -> str | None:
-    """The name that `name[…]` or `pl.slice(name, …)` takes a part of."""
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-        return node.value.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "slice" and node.args and isinstance(node.args[0], ast.Name):
-        return node.args[0].id
-    return None
+    """The name that `name[…]`, `pl.slice(name, …)` or several of them take a part of."""
+    whole: ast.expr | None = None
+    if isinstance(node, ast.Subscript):
+        whole = node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "slice":
+        whole = node.args[0] if node.args else next((keyword.value for keyword in node.keywords if keyword.arg == "input"), None)
+    return whole.id if isinstance(whole, ast.Name) else cut_from(whole) if whole is not None else None
 
 
 def _yielded(body: Sequence[ast.stmt]) -> dict[str, None]:

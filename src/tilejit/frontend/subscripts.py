@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tilejit.errors import OutOfBoundsError, ParserTypeError, ShapeError, TilejitWarning, UnsupportedFeatureError
-from tilejit.frontend import buffers, fold, steps, windows
+from tilejit.frontend import accumulators, buffers, fold, steps, windows
 from tilejit.frontend.affine import difference
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
@@ -214,7 +214,7 @@ def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
     if type.level == "tile" and type.rank >= 2 and len(found.offsets) - len(found.drop) == 1:
         return _row_tile(ctx, source, found, node)
     part = windows.slice_value(ctx, source, found.offsets, found.extents, found.drop)
-    windows.note_part(ctx, source, part, node, found.offsets)
+    accumulators.note_part(ctx, source, part, node, found.offsets)
     return part
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from math import prod
 
@@ -12,11 +11,10 @@ from tilejit.dtypes import DType
 from tilejit.errors import DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
 from tilejit.frontend.affine import extremes
 from tilejit.frontend.context import Context
-from tilejit.frontend.names import cut_from
 from tilejit.frontend.values import describe_value, extent_of, static_integer
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
-from tilejit.types.enums import MemorySpace, TensorLayout
+from tilejit.types.enums import TensorLayout
 from tilejit.types.values import ANY, TENSOR_SPACE, BufferType, Dim, ShapedType, TileType, shape_text
 
 Items = Sequence[object]
@@ -136,22 +134,6 @@ def part(ctx: Context, source: SSAValue, offsets: Items, extents: Items, drop: S
     """A sub-box of a buffer, a tile or a tensor value."""
     cut = make_window if isinstance(d.shaped_type(source), BufferType) else slice_value
     return cut(ctx, source, offsets, extents, drop)
-
-
-def note_part(ctx: Context, source: SSAValue, part: object, node: ast.AST | None, offsets: Items) -> None:
-    """Remember where a part of an accumulator was cut: on chip it is the same memory, and products are added to it in place."""
-    type, owner = d.shaped_type(source), cut_from(node) if isinstance(node, ast.expr) else None
-    in_acc = isinstance(type, TileType) and type.space == MemorySpace.Acc.value
-    if owner is not None and in_acc and isinstance(part, SSAValue) and part is not source and d.shaped_type(part).rank == type.rank:
-        ctx.parts[part] = (owner, tuple(offsets))
-
-
-def accumulated(ctx: Context, part: object, result: SSAValue) -> None:
-    """A product was added to a part of an accumulator: the accumulator has it too, as soon as it is read."""
-    place = ctx.parts.get(part) if isinstance(part, SSAValue) else None
-    if place is not None:
-        ctx.parts[result] = place
-        ctx.accumulated.setdefault(place[0], []).append((result, place[1]))
 
 
 def reshape(ctx: Context, value: SSAValue, shape: Items) -> SSAValue:

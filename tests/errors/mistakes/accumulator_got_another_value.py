@@ -1,0 +1,23 @@
+"""A product is added to a part of an accumulator that has got another value."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        left, right = pl.load(x, [0, 0], [4, 8]), pl.load(x, [0, 0], [8, 16])
+        acc = pl.matmul(pl.load(x, [0, 0], [8, 8]), right)
+        part = acc[0:4, :]
+        acc = pl.matmul_acc(acc, pl.load(x, [0, 0], [8, 8]), right)
+        part = pl.matmul_acc(part, left, right)
+        pl.store(acc, [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, OUT)
