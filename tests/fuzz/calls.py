@@ -20,6 +20,7 @@ class Calls(Regions):
         w.level = level
         self.hand_down(w)
         if kind == "incore":
+            self.hand_through(w)
             self.body(w)
             self.write_results(w, True)
         else:
@@ -42,12 +43,20 @@ class Calls(Regions):
                 w.params.append(Param(name, buffer.shape, buffer.dtype, f"={buffer.text}"))
                 w.buffers[name] = replace(buffer, text=name)
 
+    def hand_through(self, w: Writer) -> None:
+        """A tensor of the entry becomes an output that a helper returns as it is."""
+        if self.rng.random() < 0.2:
+            name, shape, dtype = self.entry.fresh("tmp"), (self.rng.choice(w.rows), self.rng.choice(w.cols)), w.choose_dtype()
+            self.entry.emit(f"{name} = pl.create_tensor({shape_text(shape)}, dtype=pl.{dtype})")
+            w.params.append(Param(w.fresh("o"), shape, dtype, f"={name}", "Out"))
+
     def finished(self, kind: str, w: Writer) -> Helper:
         """The helper that `w` wrote; it says what it returns, unless that goes without saying."""
         results = [p.name for p in w.params if p.direction == "Out"]
         # Rows replaced by index change what they are given: such an input is an output too.
         only_outputs = not any(p.direction == "InOut" for p in w.params) and not any("pl.scatter_update(" in line for line in w.lines)
-        silent = kind != "inline" and self.rng.random() < 0.15 and only_outputs
+        handed = any(p.direction == "Out" and p.style.startswith("=") for p in w.params)
+        silent = kind != "inline" and self.rng.random() < 0.15 and only_outputs and not handed
         if not silent:
             w.emit(f"return {', '.join(results)}" if results else "return")
         helper = Helper(self.fresh("helper"), kind, w, results, silent)
@@ -144,7 +153,7 @@ class Calls(Regions):
         w = self.entry
         ids = w.fresh("ids")
         w.emit(f"{ids} = pl.array.create(3, pl.TASK_ID)")
-        w.emit(f"{ids}[1] = {tid}")
+        w.emit(self.rng.choice((f"{ids}[1] = {tid}", f"{ids} = pl.array.update_element({ids}, 1, {tid})")))
         other = w.fresh("tid")
         barriers = (f"pl.system.task_dummy(deps=[{tid}])", f"pl.system.task_dummy(deps=[{ids}[i] for i in range(1, 2)])")
         w.emit(f"{other} = {self.rng.choice((f'{ids}[1]', 'pl.system.task_invalid()', *barriers))}")
@@ -169,15 +178,16 @@ class Calls(Regions):
         entry = self.entry
         arguments: list[str] = []
         for param in helper.writer.params:
-            if param.direction != "In":
+            if param.style.startswith("="):
+                arguments.append(param.style[1:])
+                outputs += [param.style[1:]] if param.direction == "Out" else []
+            elif param.direction != "In":
                 err = helper.writer.errors.get(param.name, 0.0)
                 name = entry.new_param("out" if param.direction == "Out" else "io", param.shape, param.dtype, param.style, param.direction).name
                 entry.note_error(name, err)
                 if param.direction == "Out":
                     outputs.append(name)
                 arguments.append(name)
-            elif param.style.startswith("="):
-                arguments.append(param.style[1:])
             else:
                 arguments.append(self.argument_for(param))
         return arguments, outputs

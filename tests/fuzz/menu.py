@@ -56,6 +56,7 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (1, special.precise),
     (1, special.part),
     (1, products.accumulated),
+    (1, products.added_to_parts),
     (1, products.one_row),
     (1, products.biased),
     (1, products.batched),

@@ -54,6 +54,30 @@ def accumulated(w: Writer) -> Val | None:
     return _result(w, f"pl.matmul_acc({acc.text}, {x.text}, {y.text}{extra})", [x, y], inner, (rows, cols), acc)
 
 
+def added_to_parts(w: Writer) -> Val | None:
+    """Products added to parts of an accumulator, which has them too."""
+    if w.level != "tile":
+        return None
+    rows, inner, cols = w.rng.choice((4, 8)), w.rng.choice(INNER), w.rng.choice(w.cols)
+    dtype = w.rng.choice(("FP32", "FP16", "INT8"))
+    x, y = _operand(w, (rows, inner), dtype), _operand(w, (inner, cols), dtype)
+    acc = w.fresh("acc")
+    w.emit(f"{acc} = pl.matmul({x.text}, {y.text})")
+    found = _result(w, acc, [x, y], inner, (rows, cols), None)
+    for _ in range(w.rng.choice((1, 2))):
+        first, count = w.rng.randrange(rows // 2), rows // 2
+        left = _operand(w, (count, inner), dtype)
+        cut = w.rng.choice((f"{acc}[{first}:{first + count}, :]", f"pl.slice({acc}, [{count}, {cols}], [{first}, 0])", f"{acc}[{first}:, :][0:{count}, :]"))
+        if w.chance(0.5):
+            part = w.fresh("part")
+            w.emit(f"{part} = {cut}")
+            w.emit(f"{w.rng.choice((f'{part} = ', ''))}pl.matmul_acc({part}, {left.text}, {y.text})")
+        else:
+            w.emit(f"pl.matmul_acc({cut}, {left.text}, {y.text})")
+        found = _result(w, acc, [left, y], inner, (rows, cols), found)
+    return found
+
+
 def one_row(w: Writer) -> Val | None:
     """gemv and its variants."""
     if w.level != "tile":
@@ -109,15 +133,23 @@ def transposed(w: Writer) -> Val | None:
     return _result(w, text, [x, y], inner, (rows, cols), None)
 
 
+def _packed(scales: Val, layout: str) -> Val:
+    """The same bytes as scales in boxes."""
+    name = scales.text.removeprefix("pl.load(").partition(",")[0]
+    return replace(scales, text=scales.text.replace(name, f"pl.tensor.view({name}, {list(scales.shape)}, layout=pl.TensorLayout.{layout})", 1))
+
+
 def scaled(w: Writer) -> Val | None:
     """Products of eight- and four-bit floats with a scale per block of 32."""
     if w.level != "tile":
         return None
     dtype = w.rng.choice(("FP8E4M3FN", "FP8E5M2", "FP4"))
-    rows, inner, cols = w.rng.choice(w.rows), w.rng.choice((32, 64)), w.rng.choice([c for c in w.cols if c % 2 == 0] or [16])
+    rows, inner, cols = w.rng.choice((*w.rows, 16)), w.rng.choice((32, 64)), w.rng.choice([c for c in w.cols if c % 2 == 0] or [16])
     x, y = _operand(w, (rows, inner), dtype), _operand(w, (inner, cols), dtype)
     xs, ys = _operand(w, (rows, inner // 32), "FP8E8M0"), _operand(w, (inner // 32, cols), "FP8E8M0")
     x, y = (replace(v, lo=-36.0, hi=36.0) for v in (x, y))  # with their scales, which are at most 4
+    if rows % 16 == 0 and cols % 16 == 0 and inner == 64 and w.chance(0.5):
+        xs, ys = _packed(xs, "MX_A_ZZ"), _packed(ys, "MX_B_NN")
     kind = w.rng.choice(("matmul_mx", "matmul_mx_acc", "matmul_mx_bias"))
     extra = _operand(w, (1 if kind.endswith("bias") else rows, cols), "FP32") if kind != "matmul_mx" else None
     args = ", ".join((x.text, xs.text, y.text, ys.text))

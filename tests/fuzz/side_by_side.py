@@ -108,6 +108,6 @@ class SideBySide(Calls):
             tile, other = w.fresh("t"), w.fresh("t")
             w.emit(f"{tile} = pl.load({source.name}, [{block}, 0], [1, {cols}])")
             w.emit(f"pl.store(pl.neg({tile}), [{block}, 0], {middle.name})")
-            w.emit("pl.system.syncall()")
+            w.emit(rng.choice(("pl.system.syncall()", "pl.system.syncall(core_type='aiv_only')")))
             w.emit(f"{other} = pl.load({middle.name}, [({block} + {rng.randint(1, count)}) % {count}, 0], [1, {cols}])")
             w.emit(f"pl.store({other}, [{block}, 0], {out.name})")
