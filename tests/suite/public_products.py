@@ -104,13 +104,13 @@ def parts_of_parts(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor[[8, 24], pl
 
 
 @pl.jit.inline
-def added_to_rows(whole, a, b):
+def added_to_rows(whole: pl.Tile, a: pl.Tensor, b: pl.Tensor):
     pl.matmul_acc(whole[0:4, :], pl.load(a, [0, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]))
     return whole
 
 
 @pl.jit.inline
-def added_to_all(part, a, b):
+def added_to_all(part: pl.Tile, a: pl.Tensor, b: pl.Tensor):
     acc = pl.matmul(pl.load(a, [0, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]))
     acc = pl.matmul_acc(acc, pl.load(a, [0, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]))
     part = pl.matmul_acc(part, pl.load(a, [4, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]))
