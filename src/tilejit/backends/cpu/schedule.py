@@ -125,7 +125,7 @@ def gemm(accumulator: DType) -> GemmSchedule:
     kc = 512 if second >= _MIB else 256
     mc = -(-min(second // 2, _MIB // 2) // (kc * word * rows)) * rows
     return GemmSchedule(
-        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, unroll=2,
+        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, unroll=4,
         direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
         pieces=16, stream_pieces=32, stream_columns=128, least_columns=256, least_rows=120, thin_rows=64,
     )  # fmt: skip

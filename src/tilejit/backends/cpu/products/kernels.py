@@ -29,10 +29,11 @@ def params_of(text: str) -> list[Value]:
     return [Value(f"%{part.split()[1]}", part.split()[0]) for part in text.split(", ")]
 
 
-MICRO = "ptr a, i64 a_row, i64 a_step, ptr b, ptr c, i64 c_row, i64 steps, i1 accumulate, ptr next_a"
-"""What a micro-kernel is given: rows of A so many bytes apart, and the words of one; a panel of B, so many words deep; the rows of A that come next."""
-_ROWS_AHEAD = 8
-"""Rows that are asked for in turn while others are multiplied: those of a block and some more."""
+MICRO = "ptr a, i64 a_row, i64 a_step, ptr b, ptr c, i64 c_row, i64 steps, i1 accumulate, ptr ahead"
+"""What a micro-kernel is given: rows of A so many bytes apart, and the words of one; a panel of B, so many words deep; memory that comes next."""
+
+_STEPS_AHEAD = 16
+"""Steps along the depth after which the part of a panel of A is used that is asked for now."""
 
 # micro-kernels ----------------------------------------------------------------------------------------------------------
 
@@ -43,7 +44,7 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     if name in module.functions:
         return name
     params = params_of(MICRO)
-    a, a_row, a_step, b, c, c_row, steps, accumulate, next_a = params
+    a, a_row, a_step, b, c, c_row, steps, accumulate, ahead = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     width, columns = kind.lanes, block.vectors * kind.lanes
 
@@ -59,17 +60,16 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     sums = start * block.rows
     b = e.offset(b, head_words(kind, columns), kind.word)
     lefts = [e.offset(a, e.mul(a_row, i), "i8") for i in range(block.rows)]
-    every = max(1, LINE // kind.acc_bytes // _ROWS_AHEAD)
     whole = e.inst("i64", f"and i64 {steps.text}, {-block.unroll}")
     for lower, upper, times in ((0, whole, block.unroll), (whole, steps, 1)):
         with e.loop(lower, upper, times, sums) as loop:
             sums = loop.carried
             at_a = e.mul(loop.iv, a_step)
             at_b = e.offset(b, e.mul(loop.iv, columns), kind.word)
-            for u in range(0, times if times > 1 else 0, every):
-                # Each row is asked for once a line.
-                turn = e.inst("i64", f"and i64 {e.inst('i64', f'udiv {e.i64(e.add(loop.iv, u))}, {every}').text}, {_ROWS_AHEAD - 1}")
-                prefetch(e, e.offset(next_a, e.add(e.mul(turn, a_row), at_a), "i8"), near=2)
+            for u in range(0, times, 2):
+                ask_beyond(e, e.offset(a, at_a, "i8"), "i8", e.mul(a_step, _STEPS_AHEAD + u))
+            if times > 1:
+                prefetch(e, e.offset(ahead, e.mul(loop.iv, LINE // block.unroll), "i8"), near=2)
             for u in range(times):
                 sums = step(sums, e.add(at_a, e.mul(a_step, u)), e.offset(at_b, u * columns, kind.word))
             loop.next = sums

@@ -8,6 +8,7 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import (
+    LINE,
     PARAMS,
     added,
     function_emitter,
@@ -44,7 +45,9 @@ def block_of(module: Module, kind: Elements) -> GemmSchedule:
     if not kind.tiles:
         return found
     rows = 2 * SIDE
-    return replace(found, rows=rows, vectors=2, kc=round_up(found.kc, SIDE), mc=round_up(found.mc, rows), nc=round_up(found.nc, rows))
+    # Blocks are done so fast that panels must come from the second cache for all rows.
+    columns = round_up(min(found.nc, 2 * found.mc), rows)
+    return replace(found, rows=rows, vectors=2, kc=round_up(found.kc, SIDE), mc=round_up(found.mc, rows), nc=columns)
 
 
 def scratch_bytes(kind: Elements, block: GemmSchedule, m: int | None, n: int | None, k: int | None) -> int:
@@ -205,21 +208,25 @@ def block_function(module: Module, kind: Elements, block: GemmSchedule) -> str:
     stride = e.inst("i64", f"select {e.icmp('eq', a_step, kind.acc_bytes)}, {a_row}, {e.i64(e.mul(steps, kind.acc_bytes))}")
     with e.loop(0, width, columns, name="jr") as jr:
         right = e.offset(packed_b, e.mul(jr.iv, panel_steps(e, kind, steps)), kind.word)
+        following = e.offset(right, e.mul(panel_steps(e, kind, steps), columns), kind.word)
         wide = e.sub(width, jr.iv)
         with e.loop(0, height, block.rows, name="ir") as ir:
             # Packed or not, a row begins a stride after the one above; panels follow each other.
             left = e.offset(rows_of_a, e.mul(ir.iv, stride), "i8")
-            beyond = e.offset(left, e.mul(stride, block.rows), "i8")
+            # The next panel is asked for while the first blocks are multiplied, a line in each turn.
+            number = e.inst("i64", f"udiv i64 {ir.iv.text}, {block.rows}")
+            part = e.offset(following, e.mul(e.mul(number, steps), LINE // block.unroll), "i8")
+            ahead = e.inst("ptr", f"select {e.icmp('slt', number, -(-columns * kind.acc_bytes * block.unroll // LINE))}, {part}, {right}")
             high = e.sub(height, ir.iv)
             place = e.offset(corner, e.add(e.mul(ir.iv, c_row), jr.iv), kind.acc)
             full = binary(e, "and", e.icmp("sge", wide, columns), e.icmp("sge", high, block.rows))
             stem = e.fresh("block")
             e.cbr(full, f"{stem}.full", f"{stem}.edge")
             e.place(f"{stem}.full")
-            e.void(f"call void @{micro}({left}, {a_row}, {a_step}, {right}, {place}, {c_row}, {steps}, {accumulate}, {beyond})")
+            e.void(f"call void @{micro}({left}, {a_row}, {a_step}, {right}, {place}, {c_row}, {steps}, {accumulate}, {ahead})")
             e.br(f"{stem}.done")
             e.place(f"{stem}.edge")
-            e.void(f"call void @{micro}({left}, {a_row}, {a_step}, {right}, {tile}, i64 {columns}, {steps}, i1 false, {beyond})")
+            e.void(f"call void @{micro}({left}, {a_row}, {a_step}, {right}, {tile}, i64 {columns}, {steps}, i1 false, {ahead})")
             _copy_edge(e, kind, block, tile, (place, c_row), (e.min(high, block.rows), wide), accumulate)
             e.br(f"{stem}.done")
             e.place(f"{stem}.done")
