@@ -326,6 +326,30 @@ def test_products_of_a_batch_and_of_dynamic_extents_give_the_bits_of_one_thread(
         np.testing.assert_allclose(results[0], a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)
 
 
+@pl.jit
+def mean_of_both(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = (x + y) * 0.5
+    return out
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_long_row_may_begin_anywhere(dtype: Any) -> None:
+    """Vectors start where the output begins a cache line; what lies around it stays, and an input may be the output."""
+    room = 1 << 16
+    for length in (1037, 40_000):
+        for first, second, third in ((0, 0, 0), (1, 1, 1), (3, 8, 5), (15, 2, 16)):
+            x, y = data(30, room).astype(dtype)[first : first + length], data(31, room).astype(dtype)[second : second + length]
+            around = np.full(room, 7, dtype)
+            out = around[third : third + length]
+            mean_of_both(x, y, out, config=RunConfig(num_threads=3))
+            np.testing.assert_array_equal(out, (x + y) * dtype(0.5))
+            assert (around[:third] == 7).all() and (around[third + length :] == 7).all()
+            want = (x + y) * dtype(0.5)
+            mean_of_both(x, y, x)
+            np.testing.assert_array_equal(x, want)
+
+
 # what is not independent ------------------------------------------------------------------------------------------------
 
 

@@ -275,6 +275,40 @@ bad:
   ret i1 false
 }
 
+; Wait until somebody has come for each part of the last phase, which is brief: that they are over is what OpenMP waits for.
+define internal void @wait_for_all(ptr %team, i64 %phase, ptr %context, ptr %arena) noinline {
+entry:
+  %it = call ptr @phase(ptr %team, i64 %phase)
+  %parts = get i64 %it $P_PARTS
+  %ticket = get i64 %it $P_FIXED
+  %start = call i64 @llvm.readcyclecounter()
+  br label %look
+look:
+  br label %part
+part:
+  %number = phi i64 [ 0, %look ], [ %number1, %next ]
+  %stretch = call ptr @stretch(ptr %team, i64 %phase, i64 %number)
+  %taken.at = call ptr @slot(ptr %stretch, i64 2)
+  %seen = load atomic i64, ptr %taken.at monotonic, align 8
+  %taken = icmp eq i64 %seen, %ticket
+  br i1 %taken, label %next, label %wait
+next:
+  %number1 = add i64 %number, 1
+  %last = icmp eq i64 %number1, %parts
+  br i1 %last, label %over, label %part
+wait:
+  %long = call i1 @rest(i64 %start)
+  %now = call i64 @llvm.readcyclecounter()
+  %waited = sub i64 %now, %start
+  %late = icmp ugt i64 %waited, $SPIN
+  br i1 %late, label %help, label %look
+help:
+  call void @take_left(ptr %team, i64 %phase, ptr %context, ptr %arena)
+  br label %over
+over:
+  ret void
+}
+
 ; Take part in phase after phase, each when the one before is over. `stays`: until the last is over too.
 define internal void @take_phases(ptr %team, ptr %context, ptr %arena, i64 %home, i1 %counted, i1 %stays) noinline {
 entry:
@@ -288,7 +322,13 @@ phase:
   %last = icmp eq i64 %number1, %count
   %some = icmp ne i64 %ran, 0
   %middle = xor i1 %last, true
-  %matters = or i1 %middle, %counted
+  %it = call ptr @phase(ptr %team, i64 %number)
+  %ticket = get i64 %it $P_FIXED
+  %fixed = icmp ne i64 %ticket, 0
+  %silent = and i1 %last, %fixed
+  %loud = xor i1 %silent, true
+  %asked = or i1 %middle, %counted
+  %matters = and i1 %asked, %loud
   %add = and i1 %some, %matters
   br i1 %add, label %tell, label %told
 tell:
@@ -297,7 +337,12 @@ tell:
   br label %told
 told:
   %waits = or i1 %middle, %stays
-  br i1 %waits, label %wait, label %over
+  br i1 %waits, label %which, label %over
+which:
+  br i1 %silent, label %coming, label %wait
+coming:
+  call void @wait_for_all(ptr %team, i64 %number, ptr %context, ptr %arena)
+  br label %over
 wait:
   %fine = call i1 @wait_for(ptr %team, i64 %number, ptr %context, ptr %arena, i1 %is_caller)
   %goes_on = and i1 %fine, %middle

@@ -16,7 +16,7 @@ workers may have to be woken that the estimate is not trusted. Work that is over
 
 Where torch is in the process and has as many threads, its own do the work (they are OpenMP's, which can be asked): two pools that each keep every
 processor busy while they look for work would be in each other's way. They come together, so that brief phases are simply cut into a part for each: a thread
-then writes once to memory that others write to, when its part is over. Parts that nobody came for are the caller's.
+then writes to memory that others write to once, when its part is over, and not even that in the last phase. Parts that nobody came for are the caller's.
 
 Who finds the pool in use, by another Python thread or because the task itself shares out work, runs all trips alone.
 """
