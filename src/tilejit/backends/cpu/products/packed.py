@@ -111,6 +111,10 @@ def packed(module: Module, kind: Elements) -> str:
     return name
 
 
+def lies_as_packed(kind: Elements, k: int) -> bool:
+    return kind.a.memory == kind.a.lane and not kind.corrected and k % (SIDE * kind.group if kind.tiles else kind.group) == 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """Steps of a product: parts of A and B are packed, and multiplied into a part of C."""

@@ -11,6 +11,7 @@ a sum over the same blocks of the depth in the same order.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from tilejit.backends.cpu.function import FunctionWriter
@@ -48,6 +49,8 @@ class Plan:
     """Along the rows and columns of C."""
     apart: bool
     """Whether blocks of the depth are multiplied apart."""
+    lying: int = 0
+    """Panels of A that are not packed: its rows lie as they would there."""
 
     @property
     def columns(self) -> int:
@@ -75,7 +78,7 @@ class Plan:
 
     def pieces(self, e: Emitter, panels: tuple[Index, Index]) -> Index:
         """Trips that pack a block of the depth."""
-        return e.add(panels[0], e.mul(panels[1], self.cuts))
+        return e.add(e.sub(panels[0], self.lying), e.mul(panels[1], self.cuts))
 
     def sizes(self, e: Emitter) -> tuple[Index, Index]:
         """Words of a block of the depth of packed A and of packed B."""
@@ -83,7 +86,7 @@ class Plan:
         return a, e.mul(self.panels[1], self.columns * (self.block.kc + head_words(self.kind, 1)))
 
 
-def plan_of(e: Emitter, kind: Elements, block: GemmSchedule, sizes: tuple[Index, Index, Index]) -> Plan:
+def plan_of(e: Emitter, kind: Elements, block: GemmSchedule, sizes: tuple[Index, Index, Index], *, lies: bool = False) -> Plan:
     m, n, k = sizes
     bare = Plan(kind, block, (0, 0), (0, 0), apart=False)
     panels = quotient_up(e, m, block.rows), quotient_up(e, n, bare.columns)
@@ -92,7 +95,10 @@ def plan_of(e: Emitter, kind: Elements, block: GemmSchedule, sizes: tuple[Index,
     if isinstance(m, int) and isinstance(n, int) and isinstance(k, int):
         few = -(-m // bare.tile[0]) * -(-n // bare.tile[1]) <= _FEW_TILES
         apart = few and k >= 4 * bare.deep and m * n * -(-k // bare.deep) * kind.acc_bytes <= _APART_BYTES
-    return Plan(kind, block, panels, tiles, apart)
+    import os
+    mode = int(os.environ.get("TJ_LIES", "0"))
+    lies = lies and isinstance(k, int) and isinstance(m, int) and (mode == 2 or (mode == 1 and k <= bare.deep))
+    return Plan(kind, block, panels, tiles, apart, m // block.rows if lies else 0)
 
 
 def multiply_together(f: FunctionWriter, product: Product, plan: Plan, crew: Value) -> None:
@@ -174,13 +180,14 @@ class _Step:
                 depth = g.min(g.sub(whole, k), plan.deep)
                 steps = steps_of(g, kind, depth)
                 stem = g.fresh("side")
-                g.cbr(g.icmp("slt", number, panels[0]), f"{stem}.a", f"{stem}.b")
+                packed_panels = g.sub(panels[0], plan.lying)
+                g.cbr(g.icmp("slt", number, packed_panels), f"{stem}.a", f"{stem}.b")
                 for label, side, operand, memory in (("a", kind.a, a, self.memory[0]), ("b", kind.b, b, self.memory[1])):
                     g.place(f"{stem}.{label}")
                     left = label == "a"
                     size = plan.block.rows if left else plan.columns
-                    rest = g.sub(number, panels[0])
-                    own, piece = (number, 0) if left else (quotient(g, rest, plan.cuts), remainder(g, rest, plan.cuts))
+                    rest = g.sub(number, packed_panels)
+                    own, piece = (g.add(number, plan.lying), 0) if left else (quotient(g, rest, plan.cuts), remainder(g, rest, plan.cuts))
                     first_step = g.mul(piece, plan.piece)
                     across, along = operand.strides[-2:] if left else (operand.strides[-1], operand.strides[-2])
                     extent = captures.index(product.sizes[0 if left else 1])
@@ -214,6 +221,7 @@ class _Step:
             words = [captures.index(size) for size in self.words]
             memory = [captures.value(pointer) for pointer in self.memory]
             row_of_c = n if plan.apart else captures.index(product.c.strides[-2])
+            source, first = captures.array(product.a), captures.value(self.depth[0])
             run = block_function(g.module, kind, plan.block)
             with g.loop(begin, end, name="tiles") as loop:
                 tiles = _places(g, (down, across))
@@ -229,11 +237,23 @@ class _Step:
                     right = g.offset(memory[1], g.add(g.mul(block.iv, words[1]), g.mul(j, panel_steps(g, kind, steps))), kind.word)
                     own = g.offset(corner, g.mul(g.mul(m, n), block.iv), kind.acc) if plan.apart else corner
                     add = Value("false", "i1") if plan.apart else binary(g, "or", adding, g.icmp("sgt", block.iv, 0))
-                    strides = map(g.i64, (packed_row(kind), plan.block.rows * kind.acc_bytes))
-                    values = [left, *strides, right, own, *map(g.i64, (row_of_c, height, width, steps)), add]
-                    g.void(f"call void @{run}({', '.join(map(str, values))})")
+                    there = g.max(g.min(g.sub(plan.lying * plan.block.rows, i), tile[0]), 0) if plan.lying else 0
+                    if plan.lying:
+                        at = g.add(g.mul(i, source.strides[-2]), g.add(first, g.mul(block.iv, plan.deep)))
+                        lane = kind.a.dtype.get_byte()
+                        with g.when(g.icmp("sgt", there, 0), "lying"):
+                            strides = map(g.i64, (g.mul(source.strides[-2], lane), kind.acc_bytes))
+                            values = [g.offset(source.pointer, at, kind.a.memory), *strides, right, own, *map(g.i64, (row_of_c, there, width, steps)), add]
+                            g.void(f"call void @{run}({', '.join(map(str, values))})")
+                    rest = g.sub(height, there)
+                    with g.when(g.icmp("sgt", rest, 0), "packed") if plan.lying else nullcontext():
+                        strides = map(g.i64, (packed_row(kind), plan.block.rows * kind.acc_bytes))
+                        left = g.offset(left, g.mul(there, steps), kind.word)
+                        own = g.offset(own, g.mul(there, row_of_c), kind.acc)
+                        values = [left, *strides, right, own, *map(g.i64, (row_of_c, rest, width, steps)), add]
+                        g.void(f"call void @{run}({', '.join(map(str, values))})")
                 if product.rounded is not None and not plan.apart:
-                    over = g.icmp("sge", g.add(captures.value(self.depth[0]), whole), captures.index(product.sizes[2]))
+                    over = g.icmp("sge", g.add(first, whole), captures.index(product.sizes[2]))
                     with g.when(over, "last"):
                         _round(g, captures.array(product.rounded), captures.array(product.c), (i, j), (g.max(height, 0), g.max(width, 0)))
 
