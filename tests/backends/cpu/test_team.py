@@ -235,6 +235,24 @@ def test_operators_on_whole_tensors_give_the_bits_of_one_thread(kernel: Any, sha
         np.testing.assert_array_equal(out, alone)
 
 
+@pl.jit
+def middle_of_one(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.prod(x, axis=1)
+    return out
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("deep", [1, 3])
+def test_reductions_of_a_middle_dim_give_the_bits_of_one_thread(deep: int, dtype: Any) -> None:
+    """Where it has one row, the rows of the nest are those of the result."""
+    x = data(13, 500, deep, 257).astype(dtype)
+    for count in COUNTS:
+        out = np.zeros((500, 257), dtype)
+        middle_of_one(x, out, config=RunConfig(num_threads=count))
+        np.testing.assert_array_equal(out, x[:, 0] if deep == 1 else np.prod(x.astype(np.float32), axis=1).astype(dtype))
+
+
 def test_tensors_of_dynamic_extents_are_shared_out_when_they_are_large() -> None:
     rows = pl.dynamic("rows")
 

@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
 
 def applies(group: GroupWriter, folds: Sequence[ColumnFold]) -> bool:
-    """Whether a group does nothing but such reductions, row by row."""
+    """Whether a group does nothing but such reductions, of all rows."""
     plain = not any(item.reduction.positions or item.member.stage for item in folds)
-    return bool(folds) and plain and len(group.box.extents) == 2 and not group.plan.writes and not group.plan.kept
+    return bool(folds) and plain and len(group.box.extents) == 2 and not group.plan.writes and not group.plan.kept and all(map(_of_all_rows, folds))
+
+
+def _of_all_rows(item: ColumnFold) -> bool:
+    """Where what is reduced has one row, those of the nest may be rows of the results."""
+    walk = item.group.places["values", item.member.recipe.result].walk
+    return item.group.box.walks[walk].strides[0] == 0
 
 
 def fold_rows(group: GroupWriter, folds: Sequence[ColumnFold], columns: int) -> None:

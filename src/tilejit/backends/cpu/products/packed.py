@@ -111,8 +111,11 @@ def packed(module: Module, kind: Elements) -> str:
     return name
 
 
-def lies_as_packed(kind: Elements, k: int) -> bool:
-    return kind.a.memory == kind.a.lane and not kind.corrected and k % (SIDE * kind.group if kind.tiles else kind.group) == 0
+def whole_words(kind: Elements) -> int:
+    """A depth is a multiple of this where words of A may be read as they lie; 0: never."""
+    if kind.a.memory != kind.a.lane or kind.corrected:
+        return 0
+    return SIDE * kind.group if kind.tiles else kind.group
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +133,9 @@ class _Parts:
     def lies_as_packed(self, k: Value) -> Value:
         """Whether words of A lie in memory as in a panel, row by row."""
         e, kind = self.e, self.kind
-        if kind.a.memory != kind.a.lane or kind.corrected:
+        whole = whole_words(kind)
+        if not whole:
             return Value("false", "i1")
-        whole = SIDE * kind.group if kind.tiles else kind.group
         return binary(e, "and", e.icmp("eq", self.a[2], 1), e.icmp("eq", e.inst("i64", f"urem {k}, {whole}"), 0))
 
     def pack_columns(self, to: Value, first: Index, width: Index, down: Index, depth: Index, steps: Index) -> None:

@@ -1,6 +1,6 @@
 """Large matrix products on several threads: A and B are packed once, by all threads, and then all multiply, tile by tile of C.
 
-    pack       trips: panels of A and pieces of those of B × blocks of the depth      written once, by whoever takes the trip
+    pack       trips: panels of A, unless its rows lie as they would there, and pieces of those of B × blocks of the depth; whoever takes a trip writes once
     multiply   trips: tiles of C (× blocks of the depth, where there are few tiles: each has a C of its own then); a tile is converted when it is done
     add        trips: rows of C, only after blocks of the depth were multiplied apart
 
@@ -11,7 +11,6 @@ a sum over the same blocks of the depth in the same order.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 from tilejit.backends.cpu.function import FunctionWriter
@@ -95,10 +94,9 @@ def plan_of(e: Emitter, kind: Elements, block: GemmSchedule, sizes: tuple[Index,
     if isinstance(m, int) and isinstance(n, int) and isinstance(k, int):
         few = -(-m // bare.tile[0]) * -(-n // bare.tile[1]) <= _FEW_TILES
         apart = few and k >= 4 * bare.deep and m * n * -(-k // bare.deep) * kind.acc_bytes <= _APART_BYTES
-    import os
-    mode = int(os.environ.get("TJ_LIES", "0"))
-    lies = lies and isinstance(k, int) and isinstance(m, int) and (mode == 2 or (mode == 1 and k <= bare.deep))
-    return Plan(kind, block, panels, tiles, apart, m // block.rows if lies else 0)
+    # Of a deeper A a block is rows with gaps between them, which have fewer places in the caches than panels.
+    lying = m // block.rows if lies and isinstance(m, int) and isinstance(k, int) and k <= bare.deep else 0
+    return Plan(kind, block, panels, tiles, apart, lying)
 
 
 def multiply_together(f: FunctionWriter, product: Product, plan: Plan, crew: Value) -> None:
@@ -237,21 +235,17 @@ class _Step:
                     right = g.offset(memory[1], g.add(g.mul(block.iv, words[1]), g.mul(j, panel_steps(g, kind, steps))), kind.word)
                     own = g.offset(corner, g.mul(g.mul(m, n), block.iv), kind.acc) if plan.apart else corner
                     add = Value("false", "i1") if plan.apart else binary(g, "or", adding, g.icmp("sgt", block.iv, 0))
+                    # Whole blocks of rows where they lie, the others packed.
                     there = g.max(g.min(g.sub(plan.lying * plan.block.rows, i), tile[0]), 0) if plan.lying else 0
-                    if plan.lying:
-                        at = g.add(g.mul(i, source.strides[-2]), g.add(first, g.mul(block.iv, plan.deep)))
-                        lane = kind.a.dtype.get_byte()
-                        with g.when(g.icmp("sgt", there, 0), "lying"):
-                            strides = map(g.i64, (g.mul(source.strides[-2], lane), kind.acc_bytes))
-                            values = [g.offset(source.pointer, at, kind.a.memory), *strides, right, own, *map(g.i64, (row_of_c, there, width, steps)), add]
+                    where = g.offset(source.pointer, g.add(g.mul(i, source.strides[-2]), g.add(first, g.mul(block.iv, plan.deep))), kind.a.memory)
+                    for count, rows_of_a, strides, to in (
+                        (there, where, (g.mul(source.strides[-2], kind.a.dtype.get_byte()), kind.acc_bytes), own),
+                        (g.sub(height, there), g.offset(left, g.mul(there, steps), kind.word), (packed_row(kind), plan.block.rows * kind.acc_bytes),
+                         g.offset(own, g.mul(there, row_of_c), kind.acc)),
+                    )[0 if plan.lying else 1 :]:  # fmt: skip
+                        with g.when(g.icmp("sgt", count, 0), "rows"):
+                            values = [rows_of_a, *map(g.i64, strides), right, to, *map(g.i64, (row_of_c, count, width, steps)), add]
                             g.void(f"call void @{run}({', '.join(map(str, values))})")
-                    rest = g.sub(height, there)
-                    with g.when(g.icmp("sgt", rest, 0), "packed") if plan.lying else nullcontext():
-                        strides = map(g.i64, (packed_row(kind), plan.block.rows * kind.acc_bytes))
-                        left = g.offset(left, g.mul(there, steps), kind.word)
-                        own = g.offset(own, g.mul(there, row_of_c), kind.acc)
-                        values = [left, *strides, right, own, *map(g.i64, (row_of_c, rest, width, steps)), add]
-                        g.void(f"call void @{run}({', '.join(map(str, values))})")
                 if product.rounded is not None and not plan.apart:
                     over = g.icmp("sge", g.add(first, whole), captures.index(product.sizes[2]))
                     with g.when(over, "last"):

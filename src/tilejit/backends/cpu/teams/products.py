@@ -12,7 +12,7 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.products import few
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, schedule_of, scratch_bytes, variants
-from tilejit.backends.cpu.products.packed import block_of, lies_as_packed
+from tilejit.backends.cpu.products.packed import block_of, whole_words
 from tilejit.backends.cpu.teams import team
 from tilejit.backends.cpu.teams.counts import nanoseconds, quotient, quotient_up, remainder
 from tilejit.backends.cpu.teams.packed import Plan, multiply_together, plan_of
@@ -75,7 +75,8 @@ def _share_variant(
     single = all(extent == 1 for extent in product.batch)
     thin = isinstance(m, int) and m <= schedule.thin_rows and isinstance(n, int) and n >= schedule.pieces * schedule.least_columns
     if variant == "packed" and single and not thin:
-        lies = product.a.strides[-1] == 1 and isinstance(k, int) and lies_as_packed(kind.packed, k)
+        whole = whole_words(kind.packed)
+        lies = product.a.strides[-1] == 1 and isinstance(k, int) and whole > 0 and k % whole == 0
         return _share_packed(f, product, plan_of(e, kind.packed, block_of(e.module, kind.packed), product.sizes, lies=lies), others, alone, convert)
     if not team.is_worth_it(count, estimate):
         return False
