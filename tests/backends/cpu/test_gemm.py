@@ -36,7 +36,7 @@ def product(operand: DType, variant: str | None = None, right: DType | None = No
         call_gemm(e, operand, Gemm((a, a_row, a_col), (b, b_row, b_col), (c, c_row), (m, n, k), accumulate, scratch), right)
     else:
         name = gemm._BUILDERS[variant](module, Elements.of(module, operand, right))
-        e.void(f"call void @{name}({', '.join(map(str, params))})")
+        e.void(f"call void @{name}({', '.join(map(str, [*params, e.context]))})")
     e.void("ret void")
     e.finish()
     pointer, number = ctypes.c_void_p, ctypes.c_int64
@@ -184,7 +184,7 @@ def test_compiled_products_need_nothing_from_outside() -> None:
     params = params_of(PARAMS)
     e = Emitter(module, "go", "void", params)
     name = gemm_function(module, BF16, (params[1], params[2]), (params[4], params[5]), (params[8], params[9], params[10]))
-    e.void(f"call void @{name}({', '.join(map(str, params))})")
+    e.void(f"call void @{name}({', '.join(map(str, [*params, e.context]))})")
     e.void("ret void")
     e.finish()
     assembly = Native(module.text()).compiled.assembly
