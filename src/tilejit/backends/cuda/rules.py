@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from tilejit import ops
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.host import Number
-from tilejit.backends.cuda.indexed import gather, generated, lines, move, pull, scatter
+from tilejit.backends.cuda.indexed import gather, generated, lines, move, pull, regions, scatter
 from tilejit.backends.cuda.products import dot
 from tilejit.backends.cuda.program import buffers, control, crossing, masks, places, printing, ranks, rows, structure
 from tilejit.backends.cuda.program.body import Body
@@ -76,9 +76,9 @@ _OWN: dict[str, Rule | str] = {
     "concat": move.concat,
     "move": move.move,
     "reshape": move.reshape,
-    "set_validshape": move.set_validshape,
+    "set_validshape": regions.set_validshape,
     "reinterpret_view": move.reinterpret,
-    "fillpad": move.fillpad,
+    "fillpad": regions.fillpad,
     "fillpad_expand": move.fillpad_expand,
     "slice": move.slice_,
     "every": move.every,

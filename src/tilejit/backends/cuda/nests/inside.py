@@ -82,7 +82,7 @@ def apply_in_program(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
             return lines.in_program(LINES[op.op])(body, op)
         if op.op == "set_validshape" and _is_stored_next(op):
-            from tilejit.backends.cuda.indexed.move import valid_sizes
+            from tilejit.backends.cuda.indexed.regions import valid_sizes
 
             whole = body.in_memory(op.args[0])
             sizes = valid_sizes(body, op, whole.shape)
