@@ -193,6 +193,7 @@ def scheduled() -> list[tuple[Any, list[Array], dict[str, dict[str, object]]]]:
     return [
         (softmax, [x, np.zeros_like(x)], {"softmax_k0/rows0": {"rows": 4, "warps": 8, "stages": 1}}),
         (softmax, [x, np.zeros_like(x)], {"softmax_k0/rows0": {"rows": 2, "columns": 32, "chunked": True}}),
+        (softmax, [x[:, :64].copy(), np.zeros((37, 64), np.float32)], {"softmax_k0/rows0": {"rows": 2, "columns": 64, "chunked": True}}),
         (column_sums, [x, np.zeros((1, 90), np.float32)], {"column_sums_k0/rows0": {"rows": 8, "columns": 16}}),
         (turned, [x, np.zeros((90, 37), np.float32)], {"turned_k0/rows0": {"rows": 16, "columns": 8}}),
         (shifted, [long, np.zeros_like(long)], {"shifted_k0/rows0": {"rows": 4, "columns": 64, "chunked": True}}),

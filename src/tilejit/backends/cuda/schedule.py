@@ -48,10 +48,13 @@ def rows_of(rows: int | None, columns: int | None, width: int, live: int) -> Row
     return RowSchedule(block, wide, False, 1 << int(math.log2(warps)))
 
 
-def again_of(columns: int | None, width: int) -> RowSchedule | None:
-    """Rows that are folded once and then needed again, read a second time: caches have narrow cells still, and more warps run than if registers held them."""
-    fits = columns is not None and width <= 2 and 4096 <= padded(columns) <= LONGEST_ROW
-    return RowSchedule(1, padded(columns), True, 16) if fits and columns is not None else None
+def again_of(columns: int | None, width: int, readings: int) -> RowSchedule | None:
+    """Rows that are needed several times, `readings` in all: the caches have them still, and more warps run than if registers held them.
+
+    What is made of a row is made anew each time, for which there is the time that memory takes: of wide cells more."""
+    if columns is None or not 2 <= readings <= (2 if width <= 2 else 3) or not 8 << 10 <= padded(columns) * width <= 32 << 10:
+        return None
+    return RowSchedule(1, padded(columns), True, 16)
 
 
 _FILLED = 264

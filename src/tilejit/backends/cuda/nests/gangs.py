@@ -57,7 +57,7 @@ def _combine(op: d.ApplyOp) -> str:
 
 def schedule_of(columns: int, width: int, alone: bool) -> RowSchedule | None:
     """Parts of a row of so many columns of `width` bytes, as few as there can be; `alone`: one program has it all."""
-    blocks = ((2048, 4), (4096, 8), (8192, 16)) if width < FP32.get_byte() else ((4096, 4), (8192, 8), (16384, 16))
+    blocks = ((2048, 4), (4096, 8), (8192, 16)) if width < FP32.get_byte() else ((2048, 2), (4096, 4), (8192, 8), (16384, 16))
     for wide, warps in blocks if not alone else ((padded(columns), 8),):
         parts = -(-columns // wide)
         if parts <= _MOST_PARTS:

@@ -192,8 +192,8 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
     gang = gangs.Gang(nest) if shared else None
     if gang and not gang.possible:
         suited = rows_of(sizes[0], sizes[1], width, len(members))
-    if not cells and not shared and nest.folds_once:
-        suited = again_of(sizes[1], width) or suited
+    if not cells and not shared:
+        suited = again_of(sizes[1], width, nest.readings) or suited
     chosen = nest.schedule = frame.state.book.rows(name, suited)
     if gang and chosen.parts:
         gang.emit()

@@ -258,11 +258,12 @@ class Nest:
                 self._keep(op, index(0))
 
     @property
-    def folds_once(self) -> bool:
-        """Whether rows are folded, once, and needed again whole after that."""
+    def readings(self) -> int:
+        """How often rows are needed, one reduction after the other; 1 where nothing needs them whole after the last."""
         levels = self._levels()
         narrow: set[SSAValue] = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp) and d.shaped_type(op.results[0]).shape[-1] == 1}
-        return max(levels.values(), default=0) == 1 and any(isinstance(op, d.StoreOp) and levels[op] == 1 and is_wide(op, narrow) for op in self.members)
+        last = max(levels.values(), default=0)
+        return 1 + last if any(isinstance(op, d.StoreOp) and levels[op] == last and is_wide(op, narrow) for op in self.members) else 1
 
     def _levels(self) -> dict[Member, int]:
         """How many reductions come before each member."""
