@@ -62,15 +62,17 @@ def branch(w: Writer, depth: int) -> None:
         with w.nested(header):
             w.frozen |= set(w.env)
             w.body(w, w.rng.choice((0, 1)), depth + 1)
-            news = [updated(w, target) or target for target in targets]
+            news: list[Val] = []
+            for target in targets:
+                new = updated(w, target) or target
+                news.append(new)
+                if not by_yield and new is not target:
+                    w.emit(f"{target.text} = {new.text}")
+                    w.env[target.text] = new.named(target.text)  # the next one may be computed from it
             if by_yield and len(news) == 1 and news[0].level == "tile" and w.chance(0.5):
                 w.emit(f"{names[0]}: pl.Tile[[{', '.join(map(str, news[0].shape))}], pl.{news[0].dtype}] = pl.yield_({news[0].text})")
             elif by_yield:
                 w.emit(f"{', '.join(names)} = pl.yield_({', '.join(new.text for new in news)})")
-            else:
-                for target, new in zip(targets, news, strict=True):
-                    if new is not target:
-                        w.emit(f"{target.text} = {new.text}")
         for outcome, new in zip(results, news, strict=True):
             outcome.append(new)
     for name, outcome in zip(names, results, strict=True):
