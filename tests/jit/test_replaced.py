@@ -144,3 +144,27 @@ def test_another_environment(platform: str, monkeypatch: pytest.MonkeyPatch) -> 
     for _ in range(2):
         with pytest.raises(StaleCaptureError):
             shifted(X[0])
+
+
+def test_explain_speaks_of_the_code_that_a_call_would_run(platform: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
+
+    @pl.jit(on_drift="recompile")
+    def first(x: pl.Tensor):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = x + 1.0
+        return y
+
+    @pl.jit
+    def second(x: pl.Tensor):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = x + 2.0
+        return y
+
+    assert first(X[0])[0, 0] == 1.0
+    assert first.explain(X[0]).hit == "memory"
+    cast("Any", first).__wrapped__.__code__ = cast("Any", second).__wrapped__.__code__
+    said = first.explain(X[0])
+    assert said.hit is None and "text of the kernel" in str(said)
+    assert first(X[0])[0, 0] == 2.0
+    assert first.explain(X[0]).hit == "memory"

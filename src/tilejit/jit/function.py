@@ -218,7 +218,7 @@ class JITFunction(Programs):
     def explain(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Explanation:
         """Would this call hit a cache? If not: which fields of the key differ from the nearest entry. Asks everything that a call would ask."""
         with asking(self) as ask:
-            trace = ask(self._begun(Answers(), {}, "recompile"))
+            trace = ask(self._begun(Answers(), {}, "ignore" if self._policy() == "ignore" else "recompile"))
             bound = self._sample(args, kwargs, trace.entry)
             trace.arguments = bound.objects
             extents = self._extents_of(trace)

@@ -105,7 +105,7 @@ class Programs(Kernel):
 
     def _begun(self, answers: Answers, table: Table, policy: str) -> Trace:
         """A trace that has asked what annotations in quotes stand for, of a definition that was read when they did."""
-        definition = self.definition
+        definition = self.definition.anew() if policy != "ignore" and self.definition.is_replaced else self.definition
         for _ in range(_READINGS):
             trace = Trace(definition, answers, table, policy)
             try:
