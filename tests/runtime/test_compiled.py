@@ -285,6 +285,7 @@ def test_c7_it_is_a_path(add: CompiledProgram) -> None:
     assert not Path("kernels").exists()
     folder = add.output_dir
     assert folder == str(add) and folder.exists() and folder.is_dir() and (folder / "meta.json").is_file()
+    assert folder == Path(str(add)) and Path(str(add)) == folder and folder != Path("elsewhere") and hash(folder) == hash(str(add))
     assert folder.name == os.path.basename(add) and Path("/x") / folder == Path(folder) and folder.parent == Path(folder).parent
     assert sorted(item.name for item in folder.iterdir()) == sorted(os.listdir(folder)) and isinstance(folder, os.PathLike)
 

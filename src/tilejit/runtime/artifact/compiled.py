@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,6 +43,14 @@ class DirectoryPath(str):
 
     def __rtruediv__(self, before: str | os.PathLike[str]) -> Path:
         return before / Path(self)
+
+    def __eq__(self, other: object) -> bool:
+        return Path(self) == other if isinstance(other, PurePath) else str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return Path(self) != other if isinstance(other, PurePath) else str.__ne__(self, other)
+
+    __hash__ = str.__hash__
 
     def __getattr__(self, name: str) -> Any:
         return getattr(Path(self), name)
