@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in_body
@@ -17,7 +17,7 @@ from tilejit.jit.specialize.iterate import member_nodes
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.signature import JitParam, as_declared
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, members_of, number_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
 from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, Dim, TileType
@@ -51,12 +51,17 @@ def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted
     for param, argument in bound.arguments.items():
         if isinstance(held[param], Unknown) and isinstance(argument, ast.Name):
             held[param] = caller.env.get(argument.id, UNKNOWN)  # found out while its type was looked for
+    result = _portable(built.result, _dims_here(built.types, {**types, **held}))
     named = returned_params(caller.specializer.reads(helper))
-    known = (*built.returns, *(UNKNOWN for _ in named[len(built.returns) :]))
-    dims = _dims_here(built.types, {**types, **held})
-    results = [held.get(name, UNKNOWN) if name is not None else _portable(value, dims) for name, value in zip(named, known, strict=False)]
-    value = UNKNOWN if not results else results[0] if len(results) == 1 else Items(tuple(results))
-    return ast.copy_location(ast.Call(function, arguments, []), node), value
+    if any(named):  # the caller may know more about what it gave than the helper's text says
+        several = len(named) > 1 or any(isinstance(place.value, ast.Tuple) for place in helper.returns)
+        parts = members_of(result) if several else (result,)
+        parts = parts if len(parts) == len(named) else (UNKNOWN,) * len(named)
+        parts = tuple(held.get(name, UNKNOWN) if name is not None else part for name, part in zip(named, parts, strict=True))
+        known = [part for part in parts if isinstance(part, Static)]
+        whole = Static(tuple(part.value for part in known), any(part.local for part in known)) if len(known) == len(parts) else Items(parts)
+        result = whole if several else parts[0]
+    return ast.copy_location(ast.Call(function, arguments, []), node), result
 
 
 def _taken_apart(
@@ -136,7 +141,16 @@ def _portable(value: Abstract, dims: Mapping[Dim, Dim]) -> Abstract:
         if isinstance(value, BufferType):
             return replace(value, shape=shape)
         return replace(value, shape=shape, valid=tuple(dims.get(extent, extent) for extent in value.valid))
-    return value if isinstance(value, (Static, RuntimeValue)) else UNKNOWN
+    if isinstance(value, Static):
+        return replace(value, value=_made_anew(value.value))
+    return value if isinstance(value, RuntimeValue) else UNKNOWN
+
+
+def _made_anew(value: object) -> object:
+    """A container as another call of the helper makes it: what changes that of one call leaves the others alone."""
+    if type(value) is list or type(value) is tuple:
+        return type(value)(map(_made_anew, value))
+    return {key: _made_anew(item) for key, item in cast("dict[object, object]", value).items()} if type(value) is dict else value
 
 
 def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:

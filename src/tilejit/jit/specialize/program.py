@@ -22,7 +22,7 @@ from tilejit.jit.specialize.reach import ComputedDim
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Dynamic, Symbol
-from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, literal
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, literal
 from tilejit.types.annotations import ScalarAnnotation, WindowAnnotation
 from tilejit.types.enums import Level, Role
 from tilejit.types.python_text import expression
@@ -71,7 +71,7 @@ class Built:
 
     name: str
     types: Mapping[str, Abstract]
-    returns: tuple[Abstract, ...]
+    result: Abstract
 
 
 @dataclass
@@ -195,7 +195,7 @@ class Specializer:
         """A walk over the body of `definition`, ready to start."""
         return Statements(self, definition, self.dynamic(definition), types)
 
-    def _build(self, definition: Definition, name: str, types: Mapping[str, Abstract]) -> tuple[Abstract, ...]:
+    def _build(self, definition: Definition, name: str, types: Mapping[str, Abstract]) -> Abstract:
         names = self.symbol_names(types)
         body = self.body(definition, types)
         bind_symbols(body, types)
@@ -208,7 +208,7 @@ class Specializer:
         ast.copy_location(arguments[0], definition.text.node)
         used = {python: dim.literal for dim, python in names.items() if not isinstance(dim, ComputedDim)}
         self.functions.append(SpecialFunction(name, node, definition, kind, used))
-        return body.returns
+        return body.result or UNKNOWN
 
     def _alpha(self, types: Mapping[str, Abstract]) -> Sequence[Hashable]:
         """Parameter types with symbols numbered by first appearance: equal for calls that can share a specialisation. Objects count by their handles."""

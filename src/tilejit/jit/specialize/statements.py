@@ -27,7 +27,6 @@ from tilejit.jit.specialize.values import (
     joined,
     literal,
     lose_an_object,
-    members_of,
     number_of,
     reaches,
     without_value,
@@ -38,7 +37,7 @@ from tilejit.types.scopes import MARKERS, Marker
 class Statements(Assignments):
     """The body of one function under one set of argument types."""
 
-    returns: tuple[Abstract, ...] = ()
+    result: Abstract | None = None
     """What the last `return` gives back."""
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -242,7 +241,7 @@ class Statements(Assignments):
         if node.value is None:
             return [copy.deepcopy(node)]
         value_node, value = self.fold(node.value)
-        self.returns = members_of(value) or (value,)
+        self.result = value if self.result is None else joined(self.result, value)
         return [at(ast.Return(value_node), node)]
 
 
