@@ -16,6 +16,7 @@ from tilejit import config as settings
 from tilejit.errors import SourceNotFoundError, Span, UnsupportedFeatureError
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
+from tilejit.frontend.comprehension_names import set_apart
 from tilejit.frontend.private_names import class_of, spell_out, spelled_out
 from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of, unwrapped
 from tilejit.jit.bound import ByReference
@@ -78,6 +79,7 @@ class Definition:
     def text(self) -> FunctionText:
         found = parsed(self.block)
         spell_out(found.node, class_of(self._code.co_qualname))
+        set_apart(found.node)
         return found
 
     @lazy

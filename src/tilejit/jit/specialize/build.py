@@ -24,11 +24,12 @@ def program_of(special: Specialization) -> Program:
 
 def _source(function: SpecialFunction, namespace: Mapping[str, object]) -> FunctionSource:
     definition = function.definition
+    bound = definition.stores.keys() & vars(builtins).keys()  # local names in all of the function, as in Python: unbound where nothing binds them
     return FunctionSource(
         function.name,
         function.node,
         definition.text.source,
-        namespace,
+        {name: value for name, value in namespace.items() if name not in bound} if bound else namespace,
         function.kind,
         attrs=function_attrs(definition),
         comments=definition.text.comments,

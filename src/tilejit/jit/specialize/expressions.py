@@ -263,9 +263,11 @@ class Expressions(Objects):
                 parts.append(slice(start, stop, step if width is None else width))
             else:
                 new_index, value = self.fold(item)
-                nodes.append(new_index)
-                parts.append(value)
-        index = at(ast.Tuple(nodes, ast.Load()), node) if isinstance(node, ast.Tuple) else nodes[0]
+                written = _written_index(value, item) if isinstance(value, Static) and (items == [node] or type(value.value) is slice) else None
+                for text, part in written or [(new_index, value)]:
+                    nodes.append(text)
+                    parts.append(part)
+        index = at(ast.Tuple(nodes, ast.Load()), node) if isinstance(node, ast.Tuple) or len(nodes) > 1 else nodes[0]
         return index, parts
 
     def slice(self, node: ast.expr) -> Folded:
@@ -326,6 +328,20 @@ class Expressions(Objects):
             return self.rewrite(node)
         finally:
             self.in_annotation = False
+
+
+def _written_index(value: Static, place: ast.expr) -> list[tuple[ast.expr, Abstract | slice]] | None:
+    """A slice object, or a tuple with some, as a subscript would write it; None: it is something else."""
+    members = cast("tuple[object, ...]", value.value if type(value.value) is tuple else (value.value,))
+    out: list[tuple[ast.expr, Abstract | slice]] = []
+    for member in members:
+        if isinstance(member, slice):
+            ends = [end if end is None else literal(end) for end in (member.start, member.stop, member.step)]
+            parts = [end if end is None else Static(end) for end in (member.start, member.stop, member.step)]
+            out.append((relocated(ast.Slice(*ends), place), slice(*parts)))
+        elif (text := literal(member)) is not None:
+            out.append((relocated(text, place), Static(member)))
+    return out if len(out) == len(members) and any(isinstance(member, slice) for member in members) else None
 
 
 def _calls_unknown(definition: Definition) -> bool:
