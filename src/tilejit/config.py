@@ -48,7 +48,7 @@ def raw_text(name: str) -> str:
 
 def is_known() -> bool:
     """Whether the environment is the object that it was at the start, behind whose wrapper one can look; tests put others in its place."""
-    return os.environ is _ENVIRON and os.name == "posix"
+    return os.environ is _ENVIRON and os.environ.__dict__.get("_data") is _DATA and os.name == "posix"
 
 
 class Watched:

@@ -127,6 +127,24 @@ def shifted(x: pl.Tensor):
 
 
 @pytest.mark.dispatch
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere settings are asked through os.environ")
+def test_another_dict_behind_the_environment(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    global shift
+    cast("Any", shifted).cache_clear()
+    for _ in range(3):
+        shifted(X[0])
+    own = vars(os.environ)["_data"]
+    monkeypatch.setattr(os.environ, "_data", {**own, b"TILEJIT_ON_DRIFT": b"recompile"})
+    shift = 4.0
+    assert [shifted(X[0])[0, 0] for _ in range(3)] == [4] * 3
+    monkeypatch.setattr(os.environ, "_data", own)
+    shift = 3.0
+    for _ in range(2):
+        with pytest.raises(StaleCaptureError):
+            shifted(X[0])
+
+
+@pytest.mark.dispatch
 def test_another_environment(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests put a plain dict in the place of os.environ; settings are read there then."""
     global shift

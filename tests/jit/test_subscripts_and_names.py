@@ -22,8 +22,8 @@ class Held:
     cut = slice(0, 2)
 
 
-NAMES: dict[str, Any] = {"A": slice(1, 3), "ALL": slice(None), "LAST": slice(-2, None), "BOTH": (slice(1, 3), slice(0, 2)), "D": {"k": slice(1, 3)}, "O": Held()}
-NAMES |= {"EVERY": slice(None, None, 2), "ROW": (1, slice(0, 3)), "L": [1, 2], "i": 8, "j": 1, "NO": False}
+PLAIN = {"L": [1, 2], "i": 8, "j": 1, "NO": False, "A": slice(1, 3), "ALL": slice(None), "LAST": slice(-2, None), "EVERY": slice(None, None, 2)}
+NAMES: dict[str, Any] = {**PLAIN, "BOTH": (slice(1, 3), slice(0, 2)), "ROW": (1, slice(0, 3)), "D": {"k": slice(1, 3)}, "O": Held()}
 
 
 def called(make_kernel: MakeKernel, body: str, shape: tuple[int, ...] | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -14,9 +14,9 @@ from typing import cast
 
 from tilejit import config as settings
 from tilejit.errors import SourceNotFoundError, Span, UnsupportedFeatureError
+from tilejit.frontend.comprehension_names import set_apart
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
-from tilejit.frontend.comprehension_names import set_apart
 from tilejit.frontend.private_names import class_of, spell_out, spelled_out
 from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of, unwrapped
 from tilejit.jit.bound import ByReference

@@ -334,14 +334,15 @@ def _written_index(value: Static, place: ast.expr) -> list[tuple[ast.expr, Abstr
     """A slice object, or a tuple with some, as a subscript would write it; None: it is something else."""
     members = cast("tuple[object, ...]", value.value if type(value.value) is tuple else (value.value,))
     out: list[tuple[ast.expr, Abstract | slice]] = []
-    for member in members:
-        if isinstance(member, slice):
-            ends = [end if end is None else literal(end) for end in (member.start, member.stop, member.step)]
-            parts = [end if end is None else Static(end) for end in (member.start, member.stop, member.step)]
-            out.append((relocated(ast.Slice(*ends), place), slice(*parts)))
-        elif (text := literal(member)) is not None:
-            out.append((relocated(text, place), Static(member)))
-    return out if len(out) == len(members) and any(isinstance(member, slice) for member in members) else None
+    for item in members:
+        if isinstance(item, slice):
+            ends = [None if end is None else Static(end) for end in (item.start, item.stop, item.step)]
+            texts = [None if end is None else literal(end.value) for end in ends]
+            if all((text is None) == (end is None) for text, end in zip(texts, ends, strict=True)):
+                out.append((relocated(ast.Slice(*texts), place), slice(*ends)))
+        elif (text := literal(item)) is not None:
+            out.append((relocated(text, place), Static(item)))
+    return out if len(out) == len(members) and any(isinstance(item, slice) for item in members) else None
 
 
 def _calls_unknown(definition: Definition) -> bool:

@@ -347,7 +347,7 @@ def watched_words(watches: Sequence[Watch]) -> list[Word] | None:
                 return None  # changed by another thread since the first of them was read
     if not supported() or not settings.is_known():
         return None
-    # Settings are read live: they live in the environment, which is a dict like any other, and a name of `os`.
+    # Settings are read live: they live in the environment, which is a dict like any other, behind a name of `os` and an attribute of that.
     environment = cast("dict[str, object]", cast("Any", os.environ)._data)
-    bound = binding_words(os.__dict__, "environ")
-    return None if bound is None else [*words.values(), *bound, dict_word(environment)]
+    bound, inside = binding_words(os.__dict__, "environ"), binding_words(os.environ.__dict__, "_data")
+    return None if bound is None or inside is None else [*words.values(), *bound, *inside, dict_word(environment)]
