@@ -25,10 +25,9 @@ class Native:
     def __init__(self, text: str) -> None:
         self.compiled = compile_llvm(text)
         here = host()
-        machine = llvm.Target.from_triple(here.triple).create_target_machine(cpu=here.cpu, features=here.features, opt=2)
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self._object = llvm.ObjectFileRef.from_data(self.compiled.object_bytes)
-        self._engine.add_object_file(self._object)
+        # With long addresses: LLVM may place sections apart, and scratch memory of threads, gigabytes of address space, may lie between them.
+        machine = llvm.Target.from_triple(here.triple).create_target_machine(cpu=here.cpu, features=here.features, opt=2, reloc="static", codemodel="large")
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(self.compiled.optimised), machine)
         self._engine.finalize_object()
 
     def function(self, name: str, *types: Any) -> Callable[..., Any]:
