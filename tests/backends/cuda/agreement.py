@@ -155,6 +155,25 @@ def rows_of_pairs(x: pl.Tensor, places: pl.Tensor, rows: pl.Tensor, a: pl.Out[pl
 
 
 @pl.jit
+def rows_of_itself(x: pl.InOut[pl.Tensor], y: pl.InOut[pl.Tensor], places: pl.Tensor):
+    """Statements that read what they write: rows by index, indices among them, and windows that overlap."""
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.scatter_update(x, -2, places, x)
+        pl.scatter_update(x[0:4], -2, places[:, 0:8], x[1:9])
+        pl.scatter_update(y, -2, y[:, 0:1], y)
+        pl.assemble(x, x[0:5], [2, 0])
+        x[1:9, 1:] = x[0:8, :-1]
+
+
+@pl.jit
+def blocks_of_itself(x: pl.InOut[pl.Tensor[[N, 23], pl.FP32]], places: pl.Tensor):
+    for block in pl.spmd(2):
+        part = x[block * 5 : block * 5 + 5]
+        pl.scatter_update(part, -2, places, part)
+        part[2:5] = part[0:3]
+
+
+@pl.jit
 def whole_products(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         a[:] = pl.matmul(x, y)
@@ -228,6 +247,9 @@ def cases() -> list[tuple[Any, list[Array]]]:
     found.append((windows_of_products, [x, y, x[1].copy(), np.array([3], np.int32), np.full((16, 16), 7.0, np.float32), np.full((4, 16, 16), 7.0, np.float32)]))
     pairs = [(rng.standard_normal((count, 5)) + 1j * rng.standard_normal((count, 5))).astype(np.complex64) for count in (9, 4)]
     found.append((rows_of_pairs, [pairs[0], np.array([[2, 7], [0, 2]], np.int32), pairs[1], np.zeros_like(pairs[0])]))
+    rows, marks = rng.standard_normal((10, 23)).astype(np.float32), rng.integers(0, 7, (7, 3)).astype(np.int32)
+    found.append((rows_of_itself, [rows, marks, np.array([[3, 0, 2, 1, 3, 0, 2, 1, 9, 4]], np.int32)]))
+    found.append((blocks_of_itself, [rows, np.array([[3, 0, 4, 1, 2]], np.int32)]))
     large = [rng.integers(-(1 << 62), 1 << 62, shape) for shape in ((12, 7), (7, 9))]
     found.append((whole_products, [*large, np.zeros((12, 9), np.int64)]))
     sides = [rng.integers(-99, 99, (40, 19)).astype(np.int32), rng.integers(-99, 99, (19, 35)).astype(np.int32)]

@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cuda import plan
+from tilejit.backends.cuda.apart import keep_apart
 from tilejit.backends.cuda.control_plane import calls, control, host, memory, ranks
 from tilejit.backends.cuda.control_plane.frame import Frame, State
 from tilejit.backends.cuda.control_plane.host import Axis, Memory, Number
@@ -20,6 +21,7 @@ from tilejit.types.values import BufferType, ScalarType
 def lower(program: Program, options: CompileOptions, interpreted: bool = False) -> plan.Program:
     """Plan every entry of a program that the CUDA passes prepared."""
     _without_far(program)
+    keep_apart(program)
     state = State(program, options, interpreted)
     entries = {name: _entry(state, function) for name, function in program.entries.items()}
     return plan.Program(tuple(state.kernels), entries, tuple(state.failures.rows), state.book.text)
