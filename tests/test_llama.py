@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import runpy
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -184,6 +186,68 @@ def test_the_command_generates_what_torch_would(tmp_path: Path, monkeypatch: pyt
     printed = capsys.readouterr().out
     assert [line for line in printed.splitlines() if "then:" in line] == rows
     assert "tokens per second" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no/such/folder"], r"no model in no/such/folder: .*No such file or directory: 'no/such/folder/config.json'"),
+        (["--prompt", "1,two"], "argument --prompt: invalid token_ids value: '1,two'"),
+        (["--prompt", ""], "argument --prompt: invalid token_ids value: ''"),
+        *(([f"--{name}", "0"], "--batch, --length, --new and --layers begin at 1") for name in ("batch", "length", "new", "layers")),
+        (["--new", "few"], "argument --new: invalid int value: 'few'"),
+        (["--hidden", "300"], "argument --hidden: invalid choice: 300"),
+        (["--device", "tpu"], "argument --device: invalid choice: 'tpu'"),
+    ],
+)
+def test_a_wrong_argument_ends_in_one_line(arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    refused(arguments, message, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--prompt", "1,67"], "--prompt: the token ids of this model are 0 to 66"),
+        (["--prompt=-1"], "--prompt: the token ids of this model are 0 to 66"),
+        (["--length", "129", "--new", "30"], "the longest prompt and 30 new tokens need 161 positions; the model has 160"),
+    ],
+)
+def test_a_prompt_that_the_model_cannot_take_ends_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, LLAMA, random_weights(SMALL), files=1)
+    refused([str(tmp_path), *arguments], message, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"), [("{", "Expecting property name"), ('{"model_type": "llama"}', "no 'hidden_size'"), ('{"model_type": 1}', "model_type 1")]
+)
+def test_a_folder_that_holds_no_model_ends_in_one_line(
+    config: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text(config, encoding="utf-8")
+    refused([str(tmp_path)], f"no model in .*: {message}", monkeypatch, capsys)
+
+
+def refused(arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command ends with status 2, and its last line is the message; no model is built for that."""
+    monkeypatch.setattr(sys, "argv", ["llama", *arguments])
+    monkeypatch.setattr(command, "Model", None)
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert re.match(f"python -m examples.llama: error: {message}", capsys.readouterr().err.splitlines()[-1])
+
+
+def test_the_folder_runs_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    root = str(FOLDER.parents[1])
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", root)])
+    monkeypatch.setattr(sys, "argv", [str(FOLDER), "--new", "0"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(FOLDER), run_name="__main__")
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith("begin at 1\n")
+    assert root in sys.path
 
 
 def test_the_model_has_fewer_than_600_lines() -> None:

@@ -53,14 +53,14 @@ def read_config(folder: Path) -> Config:
     raw: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     kind = raw.get("model_type", "llama")
     if kind not in KNOWN:
-        raise ValueError(f"{folder}: model_type {kind!r}; known are {', '.join(KNOWN)}")
+        raise ValueError(f"model_type {kind!r}; known are {', '.join(KNOWN)}")
     window = raw.get("sliding_window") if raw.get("use_sliding_window", kind == "mistral") else None
     if window or raw.get("mlp_bias") or raw.get("hidden_act", "silu") != "silu":
-        raise ValueError(f"{folder}: attention windows, biases in the feed-forward layers and activations other than silu are not built")
+        raise ValueError("attention windows, biases in the feed-forward layers and activations other than silu are not built")
     rope = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
     rope_type = rope.get("rope_type", rope.get("type", "default"))
     if rope_type not in ("default", "llama3"):
-        raise ValueError(f"{folder}: rotary scaling {rope_type!r}; known are default and llama3")
+        raise ValueError(f"rotary scaling {rope_type!r}; known are default and llama3")
     scaling = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings") if rope_type == "llama3" else ()
     ends = raw.get("eos_token_id")
     return Config(

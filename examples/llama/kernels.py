@@ -88,14 +88,11 @@ def project(
     y = pl.create_tensor(x.shape, dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
         y[:] = pl.cast(normalised(x, norm, eps), pl.BF16, mode="rint")
-    qkv = pl.create_tensor([x.shape[0], weight.shape[0]], dtype=pl.FP32)
-    qkv = product(y, weight, scale, qkv)
+    qkv = product(y, weight, scale, pl.create_tensor([x.shape[0], weight.shape[0]], dtype=pl.FP32))
     for t in pl.spmd(x.shape[0]):
-        position = pl.cast(pl.read(positions, [t]), pl.INDEX)
-        slot = pl.cast(pl.read(slots, [t]), pl.INDEX)
+        position, slot = [pl.cast(pl.read(places, [t]), pl.INDEX) for places in (positions, slots)]
         row = pl.add(pl.load(qkv, [t, 0], [1, weight.shape[0]]), pl.load(bias, [0, 0], [1, weight.shape[0]]))
-        tc = pl.load(cos, [position, 0], [1, d // 2])
-        ts = pl.load(sin, [position, 0], [1, d // 2])
+        tc, ts = [pl.load(turns, [position, 0], [1, d // 2]) for turns in (cos, sin)]
         queries = pl.reshape(pl.tile.slice(row, [1, heads * d], [0, 0]), [heads, d])
         first, second = turned(queries, tc, ts, q_norm, norms, eps)
         pl.store(pl.reshape(first, [1, heads, d // 2]), [t, 0, 0], q)
@@ -127,12 +124,8 @@ def attend(q: pl.Tensor, keys: pl.Tensor, values: pl.Tensor, table: pl.Tensor, b
     group = q.shape[1] // kv_heads
     rows = queries * group
     for cell in pl.spmd(blocks.shape[0] * kv_heads):
-        b = cell // kv_heads
-        kv = cell % kv_heads
-        request = pl.cast(pl.read(blocks, [b, 0]), pl.INDEX)
-        start = pl.cast(pl.read(blocks, [b, 1]), pl.INDEX)
-        position = pl.cast(pl.read(blocks, [b, 2]), pl.INDEX)
-        count = pl.cast(pl.read(blocks, [b, 3]), pl.INDEX)
+        b, kv = cell // kv_heads, cell % kv_heads
+        request, start, position, count = [pl.cast(pl.read(blocks, [b, which]), pl.INDEX) for which in range(4)]
         tq = pl.reshape(pl.fillpad(pl.load(q, [start, kv * group, 0], [queries, group, d], valid_shape=[count, group, d])), [rows, d])
         columns = pl.cast(pl.tile.arange(0, [1, page], dtype=pl.INT32), pl.FP32)
         steps = pl.reshape(pl.cast(pl.tile.arange(0, [1, queries], dtype=pl.INT32), pl.FP32), [queries, 1])
@@ -144,8 +137,7 @@ def attend(q: pl.Tensor, keys: pl.Tensor, values: pl.Tensor, table: pl.Tensor, b
         o = pl.tile.full([rows, d], dtype=pl.FP32, value=0.0)
         for j in pl.range((position + count + page - 1) // page):
             place = pl.cast(pl.read(table, [request, j]), pl.INDEX)
-            tk = pl.reshape(pl.load(keys, [place, kv, 0, 0], [1, 1, page, d]), [page, d])
-            tv = pl.reshape(pl.load(values, [place, kv, 0, 0], [1, 1, page, d]), [page, d])
+            tk, tv = [pl.reshape(pl.load(pages, [place, kv, 0, 0], [1, 1, page, d]), [page, d]) for pages in (keys, values)]
             seen = pl.tile.cmps(ahead, pl.cast(position - j * page, pl.FP32), cmp_type=3)
             s = pl.tile.sels(seen, pl.mul(pl.matmul(tq, pl.transpose(tk, 0, 1)), d**-0.5), tmp, NEVER)
             top = pl.maximum(m, pl.row_max(s, tmp))
@@ -170,21 +162,18 @@ def finish(
     out.bind_dynamic(0, TOKENS)
     tokens, hidden = x.shape
     inner = w_in.shape[0] // 2
-    back = pl.create_tensor([tokens, hidden], dtype=pl.FP32)
-    back = product(seen, w_out, s_out, back)
+    back = product(seen, w_out, s_out, pl.create_tensor([tokens, hidden], dtype=pl.FP32))
     middle = pl.create_tensor([tokens, hidden], dtype=pl.FP32)
     y = pl.create_tensor([tokens, hidden], dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
         middle[:] = x + back
         y[:] = pl.cast(normalised(middle, norm, eps), pl.BF16, mode="rint")
-    both = pl.create_tensor([tokens, 2 * inner], dtype=pl.FP32)
-    both = product(y, w_in, s_in, both)
+    both = product(y, w_in, s_in, pl.create_tensor([tokens, 2 * inner], dtype=pl.FP32))
     act = pl.create_tensor([tokens, inner], dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
         gate = both[:, 0:inner]
         act[:] = pl.cast(gate / (pl.exp(pl.neg(gate)) + 1.0) * both[:, inner : 2 * inner], pl.BF16, mode="rint")
-    down = pl.create_tensor([tokens, hidden], dtype=pl.FP32)
-    down = product(act, w_down, s_down, down)
+    down = product(act, w_down, s_down, pl.create_tensor([tokens, hidden], dtype=pl.FP32))
     with pl.at(level=pl.Level.CORE_GROUP):
         out[:] = middle + down
     return out
@@ -198,8 +187,7 @@ def head(x: pl.Tensor, norm: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, eps
     y = pl.create_tensor(x.shape, dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
         y[:] = pl.cast(normalised(x, norm, eps), pl.BF16, mode="rint")
-    out = product(y, weight, scale, out)
-    return out
+    return product(y, weight, scale, out)
 
 
 @pl.jit

@@ -18,8 +18,7 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
     """Every tensor that a model of this configuration has."""
     queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
     found: dict[str, tuple[int, ...]] = {EMBEDDING: (config.vocabulary, config.hidden), LAST_NORM: (config.hidden,)}
-    if not config.tied:
-        found[HEAD] = (config.vocabulary, config.hidden)
+    found |= {} if config.tied else {HEAD: (config.vocabulary, config.hidden)}
     for layer in range(config.layers):
         start = f"model.layers.{layer}."
         projections = {"q": queries, "k": keys, "v": keys}
@@ -28,8 +27,7 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
         found |= {f"{start}self_attn.{name}_proj.bias": (rows,) for name, rows in projections.items() if config.bias}
         found |= {f"{start}self_attn.o_proj.weight": (config.hidden, queries)} | {f"{start}mlp.{name}_proj.weight": shape for name, shape in feeds.items()}
         found |= {f"{start}{name}.weight": (config.hidden,) for name in ("input_layernorm", "post_attention_layernorm")}
-        if config.head_norms:
-            found |= {f"{start}self_attn.{name}.weight": (config.head_dim,) for name in ("q_norm", "k_norm")}
+        found |= {f"{start}self_attn.{name}.weight": (config.head_dim,) for name in ("q_norm", "k_norm") if config.head_norms}
     return found
 
 
@@ -53,7 +51,7 @@ def read_weights(folder: Path, config: Config) -> Weights:
     wanted = shapes(config)
     wrong = [name for name, shape in wanted.items() if name not in found or tuple(found[name].shape) != shape]
     if wrong:
-        raise ValueError(f"{folder}: {wrong[0]} is missing or is not {wanted[wrong[0]]} ({len(wrong)} such tensors)")
+        raise ValueError(f"{wrong[0]} is missing or is not {wanted[wrong[0]]} ({len(wrong)} such tensors)")
     return {name: found[name].bfloat16() for name in wanted}
 
 

@@ -31,6 +31,24 @@ def added_to_slices_of_an_accumulator(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl
     return out
 
 
+def _added_to_rows(a: Array, b: Array, c: Array) -> Array:
+    return c + np.concatenate([2 * (a[:2] @ b), a[2:4] @ b, 3 * (a[4:] @ b)])
+
+
+@CASES(f32(8, 16), f32(16, 24), f32(8, 24), expected=_added_to_rows, tol=1e-4)
+@pl.jit
+def added_to_slices_of_a_tile_in_vector_memory(a: pl.Tensor, b: pl.Tensor, c: pl.Tensor, out: pl.Out[pl.Tensor[[8, 24], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        tile, right = pl.load(c, [0, 0], [8, 24]), pl.load(b, [0, 0], [16, 24])
+        top = pl.tile.slice(tile, [4, 24], [0, 0])
+        top = pl.matmul_acc(top, pl.load(a, [0, 0], [4, 16]), right)
+        pl.matmul_acc(tile[0:4, :][0:2, :], pl.load(a, [0, 0], [2, 16]), right)
+        for _ in pl.range(3):
+            pl.matmul_acc(tile[4:8, :], pl.load(a, [4, 0], [4, 16]), right)
+        pl.store(tile, [0, 0], out)
+    return out
+
+
 @CASES(f32(8, 32), f32(32, 24), expected=lambda a, b: np.concatenate([a[:4] @ b, np.zeros((4, 24), float32)]), tol=1e-4)
 @pl.jit
 def added_to_a_slice_in_a_loop(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor[[8, 24], pl.FP32]]):

@@ -19,7 +19,6 @@ from tilejit.frontend.affine import difference
 from tilejit.frontend.names import cut_from
 from tilejit.frontend.values import Binding, static_integer, user_name
 from tilejit.tile_ir import dialect as d
-from tilejit.types.enums import MemorySpace
 from tilejit.types.values import TileType
 
 if TYPE_CHECKING:
@@ -59,9 +58,9 @@ class Accumulators:
 
 
 def note_part(ctx: Context, source: SSAValue, part: object, node: ast.AST | None, offsets: Sequence[object]) -> None:
-    """Remember where a part of an accumulator was cut."""
+    """Remember where a part of a tile was cut: in any memory, it becomes an accumulator when a product is added to it."""
     type = d.shaped_type(source)
-    if not isinstance(part, SSAValue) or part is source or not isinstance(type, TileType) or type.space != MemorySpace.Acc.value:
+    if not isinstance(part, SSAValue) or part is source or not isinstance(type, TileType):
         return
     owner = cut_from(node) if isinstance(node, ast.expr) else None
     if source in ctx.accumulators.parts:
