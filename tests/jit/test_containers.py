@@ -46,6 +46,10 @@ SAME = [
     "a, *b, c = [1, 2]\nv = a * 10 + len(b) + c",
     "a, (b, *c) = 1, (2, 3, 4)\nv = sum(c) * 100 + a * 10 + b",
     "a, *b = x, 1, 2\nv = b[1] * 10 + len(b)",
+    "l = [3]\nb = l\nl *= 2\nv = sum(b)",
+    "l = [3]\nfor i in pl.unroll(2):\n    l *= 2\nv = sum(l)",
+    "l = [3]\nl *= 0\nl.append(2)\nv = sum(l)",
+    "l = [1, 2]\nm = [5]\nm += [l.pop()]\nv = sum(m) * 10 + len(l)",
 ]
 
 CHANGES = {
@@ -79,12 +83,25 @@ REFUSED = [
     ("z = zip([1, 3], [2, 3])\nv = len(list(z)) * 10 + len(list(z))", "is an iterator"),
     ("z = (i for i in [1, 3])\nv = sum(z) * 10 + sum(z)", "is an iterator"),
     ("a, b = 1, map(abs, (1, 2))\nv = sum(b)", "is an iterator"),
-    ("l = [3]\nl *= 2\nv = sum(l)", "in place"),
+    ("l = [x]\nl *= 2\nv = len(l)", "in place"),
     ("l = [1, 2]\nfor i in l:\n    if len(l) < 5:\n        l.append(i)\nv = len(l)", "changes while it is looped over"),
     ("l = []\nfor i in pl.range(3):\n    l.append(1)\nv = len(l)", "known only at run time"),
     ("l = []\nfor i in pl.range(3):\n    b = l\n    b += [1]\nv = len(l)", "known only at run time"),
     ("l = []\nif pl.read(x, [0, 0]) > 0.0:\n    l.append(1)\nv = len(l)", "known only at run time"),
-    ("l = []\nl.append(x)\nv = len(l)", "what only the run knows"),
+    ("l = []\nfor i in pl.range(3):\n    l *= 2\nv = len(l)", "in place"),
+    ("a = b = []\na.append(x)\nv = len(b)", "what only the run knows"),
+    ("a = []\nb = a\na.append(x)\nv = len(b)", "what only the run knows"),
+    ("a = [1]\nb = [a]\na.append(x)\nv = len(b[0])", "what only the run knows"),
+    ("a = [1]\nb = [a]\nb.append(x)\na.append(3)\nv = len(b[0])", "what only the run knows"),
+    ("a = []\np = [x]\na.append(p)\np.append(x)\nv = len(a[0])", "what only the run knows"),
+    ("a = [x]\nfor y in a:\n    if len(a) < 4:\n        a.append(y)\nv = len(a)", "what only the run knows"),
+    ("a = [x]\nfor i, y in enumerate(a):\n    if i < 3:\n        a.append(y)\nv = len(a)", "what only the run knows"),
+    ("a = [x]\na.append(x)\nb = a.pop()\nv = len(a)", "what only the run knows"),
+    ("a = [x]\nif pl.read(x, [0, 0]) > 0.0:\n    a.append(x)\nv = len(a)", "what only the run knows"),
+    ("if pl.read(x, [0, 0]) > 0.0:\n    a = []\nelse:\n    a = []\nfor i in pl.range(3):\n    a.append(x)\nv = len(a)", "what only the run knows"),
+    ("a = [x, x]\nfor y in a:\n    a = [y, *a]\nv = len(a)", "is bound anew in a loop over `a`"),
+    ("z = x + 1.0\nfor z in (x, z):\n    v = 1", "is bound anew in a loop over"),
+    ("z = x + 1.0\nfor y in (x, z):\n    z = z + y\nv = 1", "is bound anew in a loop over"),
     ("l = []\nfor i in pl.range(3):\n    l.append(i)\nv = len(l)", "what only the run knows"),
     ("l = [1, 2]\nwhile l.pop() > 1:\n    v = 1\nv = 2", "known only at run time"),
     ("l = [1]\nlist.append(l, 3)\nv = sum(l)", "changes a list that the kernel made"),
@@ -96,6 +113,31 @@ def test_what_would_be_lost_is_refused(body: str, said: str, make_kernel: MakeKe
     with pytest.raises(UnsupportedFeatureError, match=said) as caught:
         result(body, make_kernel, monkeypatch)
     assert caught.value.span is not None and caught.value.hint and "UnsupportedFeatureError" in type(caught.value).__name__
+
+
+TILES = [
+    "t = []\nfor i in pl.unroll(3):\n    t.append(x * float(i + 1))\nv = t[0] + t[2] * float(len(t))",
+    "t = [x]\nfor i in (1, 2):\n    t += [x * float(i), 2.0]\nv = t[1] * t[2] + t[-2] * float(len(t))",
+    "t = [1.0, 2.0]\nt.insert(1, x)\nt.insert(0, x * 2.0)\nt.insert(-1, x * 5.0)\nv = t[2] * 7.0 + t[0] + t[3]",
+    "t = []\nt.extend([x, x * 2.0])\nt.extend(x * float(k) for k in (3, 4))\nt.extend((1.0, 2.0))\nv = t[0] + t[1] * t[3] + t[5] + float(len(t))",
+    "t = []\nt.append(x)\nx = x * 2.0\nt.append(x)\nu = [y * 3.0 for y in t]\nv = u[0] + u[1] * t[0]",
+    "v = x\nfor k in pl.range(2):\n    t = []\n    for i in pl.unroll(3):\n        t.append(v * float(i + 1))\n    v = t[0] + t[2]",
+    "t = []\nfor i in pl.unroll(2):\n    t.append(x)\n    if len(t) == 2:\n        t.append(x * 9.0)\nv = t[2]",
+    "m = [1.0, 2.0]\nt = [*two(x)]\nt.append(x * m.pop())\nv = t[1] + t[2] * float(len(m))",
+]
+
+
+@pytest.mark.parametrize("body", TILES)
+def test_a_list_takes_tiles(body: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
+    helper = "@pl.jit.inline\ndef two(t: pl.Tensor):\n    r = [t]\n    r.append(t * 2.0)\n    return r\n"
+    text = KERNEL.replace("{body}", "".join(f"    {line}\n" for line in body.splitlines())).replace("x + float(v)", "v")
+    x = np.random.default_rng(len(body)).standard_normal((3, 5)).astype(np.float32)
+    names: dict[str, Any] = {"x": x, "two": lambda t: [t, t * 2]}
+    exec(body.replace("pl.unroll", "range").replace("pl.range", "range"), names)
+    out = np.full_like(x, np.nan)
+    make_kernel(helper + text)(x, out)
+    np.testing.assert_allclose(out, names["v"], rtol=1e-5)
 
 
 def test_too_few_for_the_names_around_a_star(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,11 @@ from tilejit.jit.specialize.calls import Calls
 from tilejit.jit.specialize.dependencies import resolve
 from tilejit.jit.specialize.dynamic import symbols_of
 from tilejit.jit.specialize.expressions import Folded
+from tilejit.jit.specialize.growing import has_no_other_name, makes_list
 from tilejit.jit.specialize.infer import operator
 from tilejit.jit.specialize.iterate import member_nodes, static_node, together
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
+from tilejit.jit.specialize.operators import NeedsTurns
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown, as_local, literal, members_of
 from tilejit.ops.spec import OpFunction
 from tilejit.types.values import BufferType, TileType
@@ -35,6 +37,7 @@ class Assignments(Calls):
             return vanished
         value_node, value = self.fold(node.value)
         self._name_made(node.value, value)
+        self._list_made(node.targets, node.value)
         if isinstance(value, Unknown):
             value = self._kept(node)
         if any(isinstance(part, ast.Starred) for target in node.targets for part in ast.walk(target)):
@@ -58,6 +61,11 @@ class Assignments(Calls):
             raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(node), help="make a list of it, [*…], and give that a name")
         if isinstance(value.value, list | dict):
             self.made.setdefault(id(cast("object", value.value)), (cast("object", value.value), self.undecided))
+
+    def _list_made(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
+        if len(targets) == 1 and isinstance(targets[0], ast.Name) and makes_list(value):
+            self.fresh_lists.add(targets[0].id)
+            self.listed.add(targets[0].id)
 
     def _holds_iterator(self, value: object) -> bool:
         if isinstance(value, tuple | list):
@@ -221,18 +229,21 @@ class Assignments(Calls):
         value_node, value = self.fold(node.value) if node.value is not None else (None, UNKNOWN)
         if node.value is not None:
             self._name_made(node.value, value)
+            self._list_made([node.target], node.value)
         target = self.target(node.target, value)
         assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
         return [at(ast.AnnAssign(target, annotation, value_node, node.simple), node)]
 
     def augmented(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.AugAssign)
-        value_node, value = self.fold(node.value)
+        before = self.env.get(node.target.id, UNKNOWN) if isinstance(node.target, ast.Name) else UNKNOWN
         if isinstance(node.target, ast.Name):
-            before = self.env.get(node.target.id, UNKNOWN)
-            held = self.inlined.get(node.target.id, before.value if isinstance(before, Static) else None)
+            of_tiles = node.target.id in self.listed and (isinstance(before, Items) or has_no_other_name(self, node.target.id))
+            held = self.inlined.get(node.target.id, before.value if isinstance(before, Static) else [] if of_tiles else None)
             if isinstance(held, list | dict):
                 return self._extended(node, cast("list[object] | dict[object, object]", held))
+        value_node, value = self.fold(node.value)
+        if isinstance(node.target, ast.Name):
             if isinstance(before, Static) and holds_handle(before.value):
                 name = node.target.id
                 raise in_body(UnsupportedFeatureError)(
@@ -246,6 +257,10 @@ class Assignments(Calls):
         assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
         return [at(ast.AugAssign(target, node.op, value_node), node)]
 
+    def expression(self, node: ast.stmt) -> list[ast.stmt]:
+        """An expression that is a statement: where statements are rewritten."""
+        raise NotImplementedError
+
     def note_window_write(self, target: ast.Subscript, value: Abstract) -> None:
         """Overridden where output shapes are looked for."""
 
@@ -254,13 +269,20 @@ class Assignments(Calls):
         """`values += more` of a list or dict changes it, under all its names."""
         method = {"list Add": "extend", "dict BitOr": "update"}.get(f"{type(held).__name__} {type(node.op).__name__}")
         name = ast.unparse(node.target)
+        if isinstance(held, list) and isinstance(node.op, ast.Mult) and (name in self.inlined or isinstance(self.env.get(name), Static)):
+            times = self.fold(node.value)[1]
+            if isinstance(times, Static) and isinstance(times.value, int):
+                self.refuse_change(node, held)
+                held *= times.value
+                self.changed.append(held)
+                return []
         if method is None:
             sign = ast.unparse(node)[len(name) :].split("=")[0].strip()
             what = f"`{ast.unparse(node)}` changes a {type(held).__name__} in place"
-            raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(node), help=f"write {name} = {name} {sign} …")
+            raise self.located((NeedsTurns if self.undecided else UnsupportedFeatureError)(what, help=f"write {name} = {name} {sign} …"), node)
         target = at(ast.Attribute(ast.Name(name, ast.Load()), method, ast.Load()), node.target)
         call = at(ast.Call(target, [node.value], []), node)
-        return [at(ast.Expr(self.rewrite(ast.fix_missing_locations(call))), node)]
+        return self.expression(at(ast.Expr(ast.fix_missing_locations(call)), node))
 
 
 def _member(node: ast.expr, axis: int) -> ast.expr:

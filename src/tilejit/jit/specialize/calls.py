@@ -16,6 +16,7 @@ from tilejit.jit.reads.plain import PURE, defining_module, is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
 from tilejit.jit.specialize.expressions import Folded
+from tilejit.jit.specialize.growing import GROWING, grown
 from tilejit.jit.specialize.iterate import dict_view, member_nodes
 from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import NeedsTurns, Operators
@@ -59,7 +60,7 @@ class Calls(Operators):
             return self._shown(node, function, asked=meant(callee.value) is MARKERS["print"])
         if isinstance(callee, Static) and meant(callee.value) is MARKERS["breakpoint"]:
             return node, UNKNOWN
-        node = self.spread(node)
+        standing, node = node is self.standing, self.spread(node)
         args = [self.fold(argument) for argument in node.args]
         if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
             task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
@@ -70,6 +71,8 @@ class Calls(Operators):
         keywords = [(keyword, *self.fold(keyword.value)) for keyword in node.keywords]
         new_keywords = [at(ast.keyword(keyword.arg, value), keyword) for keyword, value, _ in keywords]
         new = at(ast.Call(function, [argument for argument, _ in args], new_keywords), node)
+        if standing and (longer := self._longer(node, callee, args)) is not None:
+            return longer
         if isinstance(node.func, ast.Attribute) and isinstance(owner := self.opened(self.fold(node.func.value)[1]), (BufferType, TileType)):
             by_name = {keyword.arg: self.opened(value) for keyword, _, value in keywords if keyword.arg is not None}
             return new, infer.method(owner, node.func.attr, [self.opened(value) for _, value in args], by_name, self.specializer.fresh)
@@ -101,9 +104,22 @@ class Calls(Operators):
             raise self._kept_at_run_time(node, changed, everything) if changed is not None else self._runs_while_compiling(node, everything)
         return new, RuntimeValue()
 
+    def _longer(self, node: ast.Call, callee: Abstract, args: Sequence[Folded]) -> Folded | None:
+        """`tiles.append(t)` of what only the run knows: the list that the name is bound to instead. None: it is another call."""
+        owner = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in GROWING else None
+        if not isinstance(owner, ast.Name) or owner.id not in self.listed or node.keywords:
+            return None
+        if isinstance(callee, Static) and all(isinstance(value, Static) for _, value in args):
+            return None
+        found = grown(self, owner.id, cast("ast.Attribute", node.func).attr, args, node)
+        if found is None:
+            raise self._kept_at_run_time(node, [], [value for _, value in args])
+        self.regrown = owner.id
+        return found
+
     def _kept_at_run_time(self, node: ast.Call, changed: object, values: Sequence[Abstract]) -> TilejitError:
         """A value of the run for a list that is known while compiling: that would no longer know what is in it."""
-        turns = any(isinstance(value, RuntimeValue) and value.unrolled for value in values)
+        turns = self.undecided or any(isinstance(value, RuntimeValue) and value.unrolled for value in values)
         assert isinstance(node.func, ast.Attribute)
         name = ast.unparse(node.func.value)
         what = f"`{ast.unparse(node)}` puts what only the run knows into a {type(changed).__name__} that is known while compiling"
@@ -194,7 +210,7 @@ class Calls(Operators):
         own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
         changed = _changed_by(function)
         if changed is not None:
-            self._refuse_change(node, changed)
+            self.refuse_change(node, changed)
             self.changed.append(changed)
         pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
         if is_handle(function) or holds_handle(given) or holds_handle(names) or not pure:
@@ -203,7 +219,7 @@ class Calls(Operators):
             value = fold.call(function, given, names, dotted(node.func))
         return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
 
-    def _refuse_change(self, node: ast.AST, changed: object) -> None:
+    def refuse_change(self, node: ast.AST, changed: object) -> None:
         """A list or dict is changed once, while compiling: not where the run decides whether it is, or how often."""
         if self.undecided > self.made.get(id(changed), (None, 0))[1]:
             kind = type(changed).__name__

@@ -56,6 +56,14 @@ class Expressions(Objects):
         """Lists and dicts that names were given to, by identity, with the number of such blocks around the first of them."""
         self.changed: list[object] = []
         """Lists and dicts that the text has as they were: names of theirs are bound anew before the next statement."""
+        self.fresh_lists: set[str] = set()
+        """Names that this very block gave to a list it made."""
+        self.listed: set[str] = set()
+        """Names that some block did."""
+        self.standing: ast.expr | None = None
+        """The call that is a statement of its own."""
+        self.regrown: str | None = None
+        """The name of the list that it puts values of the run into: it is bound anew."""
         self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or bool(helpers_of(self.reads))
         """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
 

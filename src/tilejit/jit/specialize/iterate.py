@@ -196,6 +196,7 @@ def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
     members = iterated(body, node.iter)
     if members is None:
         return None
+    _refuse_rebound(body, node, members[1:])
     out: list[ast.stmt] = []
     source = body.fold(node.iter)[1] if isinstance(node.iter, ast.Name) else None
     held = source.value if isinstance(source, Static) and isinstance(source.value, list | dict) else ()
@@ -210,6 +211,18 @@ def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
             what = f"`{ast.unparse(node.iter)}` changes while it is looped over"
             raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=f"loop over a copy: [*{ast.unparse(node.iter)}]")
     return out + [new for statement in node.orelse for new in body.statement(statement)]
+
+
+def _refuse_rebound(body: Statements, node: ast.For, later: Sequence[Folded]) -> None:
+    """The text of a member is read when its turn comes, but Python looked at all of them before the first one."""
+    read = {part.id for text, value in later if not isinstance(value, Static) for part in ast.walk(text) if isinstance(part, ast.Name)}
+    stores = [part for inner in (node.target, *node.body) for part in ast.walk(inner) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
+    bound = {part.id: part for part in stores}
+    name = next((name for name in bound if name in read), None)
+    if name is not None:
+        what = f"`{name}` is bound anew in a loop over `{ast.unparse(node.iter)}`, whose members are read turn by turn"
+        help = "give the new value a name of its own, or loop over other names"
+        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(bound[name]), help=help)
 
 
 def _turn(body: Statements, statements: Sequence[ast.stmt]) -> tuple[list[ast.stmt], type[ast.stmt] | None]:

@@ -70,10 +70,14 @@ class Statements(Assignments):
     def _undecided_block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The statements of a loop, or of a branch that the run decides."""
         self.undecided += 1
+        around, self.fresh_lists = self.fresh_lists, set()
         try:
-            return self.block(body)
+            out = self.block(body)
+            around = around - self.fresh_lists  # whether those names hold these lists is for the run to say
+            return out
         finally:
             self.undecided -= 1
+            self.fresh_lists = around
 
     # blocks -----------------------------------------------------------------------------------------------------------------
 
@@ -223,7 +227,12 @@ class Statements(Assignments):
             return []
         if isinstance(node.value, ast.Constant):
             return [copy.deepcopy(node)]
-        return [at(ast.Expr(self.rewrite(node.value)), node)]
+        self.standing, self.regrown = node.value, None
+        text, value = self.fold(node.value)
+        if (name := self.regrown) is not None:
+            self.regrown = None
+            return [at(ast.Assign([self.target(at(ast.Name(name, ast.Store()), node), value)], text), node)]
+        return [at(ast.Expr(text), node)]
 
     def asserted(self, node: ast.stmt) -> list[ast.stmt]:
         """`assert` of a compile-time condition is decided here; its message is then no read of the kernel."""
