@@ -161,7 +161,7 @@ FORMS: dict[str, elementwise.Form] = {
     "mod": elementwise.integer("int_mod", "unsigned_mod", elementwise.helper("float_mod")),
     "rem": elementwise.integer("int_mod", "unsigned_mod", elementwise.helper("float_mod")),
     "fmod": elementwise.integer("int_fmod", "unsigned_mod", elementwise.call("libdevice.fmod")),
-    "pow": elementwise.integer("int_pow", "unsigned_pow", elementwise.call("libdevice.pow")),
+    "pow": elementwise.integer("int_pow", "unsigned_pow", elementwise.power),
     "neg": elementwise.negated,
     "abs": elementwise.absolute,
     "maximum": elementwise.extreme("maximum"),

@@ -207,6 +207,10 @@ def root(out: Writer, dtype: DType, args: Texts) -> str:
     return f"tl.sqrt({args[0]})" if dtype is FP64 else f"tl.sqrt_rn({args[0]})"
 
 
+def power(out: Writer, dtype: DType, args: Texts) -> str:
+    return call("libdevice.pow" if dtype is FP64 else out.helper("single_pow"))(out, dtype, args)
+
+
 def negated(out: Writer, dtype: DType, args: Texts) -> str:
     return f"({args[0]} * -1.0)" if dtype.is_float else f"(0 - {args[0]}).to({register(dtype)})"
 

@@ -92,6 +92,10 @@ def unsigned_pow(a, b):
     return result
 
 @triton.jit
+def single_pow(a, b):  # through doubles: libdevice's power of singles is 7 units in the last place off, 23 where multiply-adds round once
+    return libdevice.pow(tl.cast(a, tl.float64), tl.cast(b, tl.float64)).to(tl.float32)
+
+@triton.jit
 def shift_left(a, b, WIDTH: tl.constexpr):  # by the width or more: everything is gone
     inside = (b >= 0) & (b < WIDTH)
     return tl.where(inside, a << tl.where(inside, b, 0).to(a.dtype), 0).to(a.dtype)
