@@ -208,6 +208,7 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ..
 # `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
 _ENVIRON = os.environ
 _DATA: dict[bytes, bytes] = getattr(os.environ, "_data", {})
+VARIABLES = {setting.variable: setting for setting in SETTINGS}
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
 _READ_BY_CALLS = Watched(setting.variable for setting in SETTINGS if setting.affects_code or setting in (EAGER, SANITIZE, NUM_THREADS, FASTPATH, ON_DRIFT))
 
@@ -222,8 +223,15 @@ def tells_of_compiles() -> bool:
     return LOG.value == "recompile" or DEBUG.value >= 1
 
 
+def variables_set() -> frozenset[str]:
+    """All TILEJIT_* variables of the environment."""
+    if not is_known():
+        return frozenset(name for name in os.environ if name.startswith(PREFIX))
+    start = os.fsencode(PREFIX)
+    return frozenset([os.fsdecode(name) for name in list(_DATA) if name.startswith(start)])
+
+
 def unknown_variables() -> dict[str, str | None]:
-    """TILEJIT_* variables of the environment that no setting reads, each with the closest one that exists."""
-    known = [setting.variable for setting in SETTINGS]
-    strangers = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
-    return {name: next(iter(difflib.get_close_matches(name, known, n=1)), None) for name in strangers}
+    """Those of them that no setting reads, each with the closest one that exists."""
+    strangers = sorted(variables_set().difference(VARIABLES))
+    return {name: next(iter(difflib.get_close_matches(name, VARIABLES, n=1)), None) for name in strangers}

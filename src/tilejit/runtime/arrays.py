@@ -62,7 +62,10 @@ class ArrayView:
 
     @property
     def contiguous(self) -> bool:
-        return 0 in self.shape or all(n == 1 or have == want for n, have, want in zip(self.shape, self.strides, contiguous_strides(self.shape), strict=True))
+        usual = contiguous_strides(self.shape)
+        if self.strides == usual or 0 in self.shape:
+            return True
+        return all(n == 1 or have == want for n, have, want in zip(self.shape, self.strides, usual, strict=True))
 
     def byte_range(self) -> tuple[int, int]:
         """First address and first address past the cells."""
@@ -70,7 +73,8 @@ class ArrayView:
             return self.address, self.address
         reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
         size = self.dtype.get_byte()
-        return self.address + sum(min(r, 0) for r in reach) * size, self.address + (sum(max(r, 0) for r in reach) + 1) * size
+        before = sum([r for r in reach if r < 0])
+        return self.address + before * size, self.address + (sum(reach) - before + 1) * size
 
     def numpy(self) -> np.ndarray:
         """The same memory as a NumPy array."""
@@ -191,8 +195,8 @@ def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
     if dtype is None:
         raise unsupported_dtype("NumPy", str(array.dtype))
     size = array.itemsize
-    strides = tuple(stride // size for stride in array.strides)
-    if any(stride % size for stride in array.strides):
+    strides = tuple([stride // size for stride in array.strides])
+    if any([stride % size for stride in array.strides]):  # lists: a generator starts for each array of a call
         raise ArgumentError(f"strides {array.strides} are no multiple of the element size {size}", help="pass a copy: np.ascontiguousarray(x)")
     view = owner if framework == "numpy" else array
     namespace = getattr(owner, "__array_namespace__", None) if framework == "other" else None

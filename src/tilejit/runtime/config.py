@@ -142,7 +142,8 @@ _warned: set[str] = set()
 
 def check_settings() -> None:
     """Name what makes no sense in the environment: a value that a setting does not take is an error, a TILEJIT_* variable that nothing reads a warning."""
-    for setting in config.SETTINGS:
+    there = config.variables_set()
+    for setting in [setting for variable, setting in config.VARIABLES.items() if variable in there]:
         try:
             _ = setting.value
         except ValueError as error:

@@ -56,9 +56,12 @@ def cache_bytes() -> tuple[int, int, int]:
     try:
         for number in range(16):
             place = f"/sys/devices/system/cpu/cpu0/cache/index{number}/"
-            if _line(place + "type") != "Instruction":
-                level, size = _line(place + "level"), _line(place + "size")
-                found[int(level)] = int(size.rstrip("KM")) << (20 if size.endswith("M") else 10)
+            level = int(_line(place + "level"))
+            if level > 1 or _line(place + "type") != "Instruction":  # further away both share one
+                size = _line(place + "size")
+                found[level] = int(size.rstrip("KM")) << (20 if size.endswith("M") else 10)
+            if level == 3:
+                break
     except (OSError, ValueError):  # the numbers end, or the system has none
         pass
     return found[1], found[2], found[3]
@@ -94,7 +97,7 @@ def needed_features(llvm_features: str) -> tuple[str, ...]:
 def missing_features(needed: Collection[str]) -> tuple[str, ...]:
     """Which of the needed features this processor lacks. Where the system does not tell, nothing is known to be missing."""
     here = features()
-    if any(name.startswith("amx") for name in needed) and not may_use_tiles():
+    if " amx" in f" {' '.join(needed)}" and not may_use_tiles():
         here = frozenset(name for name in here if not name.startswith("amx"))
     if here.issuperset(needed):
         return ()

@@ -11,7 +11,7 @@ from tilejit.errors import AliasError, ArgumentError, DTypeError, RangeError, Sh
 from tilejit.lazy import lazy
 from tilejit.runtime.arrays import ArrayView, allocate, contiguous_strides, first_array, scalar_of, view_of
 from tilejit.runtime.targets import HOST
-from tilejit.types.values import EXTENT_OPERATIONS, Dim, shape_text
+from tilejit.types.values import EXTENT_OPERATIONS, Dim, Shape, shape_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +253,8 @@ def extent_of(found: object, extents: Mapping[str, int], scalars: Mapping[str, i
 
 def _check_tensor(param: ParamInfo, view: ArrayView) -> None:
     assert param.shape is not None
-    expected = f"expected {shape_text(param.shape)}, got {shape_text(view.shape)}"
-    if len(view.shape) != len(param.shape):
-        raise ShapeError(f"`{param.name}` must have rank {len(param.shape)}, got rank {len(view.shape)}: {expected}", help="reshape the argument")
-    for axis, (dim, extent) in enumerate(zip(param.shape, view.shape, strict=True)):
-        if isinstance(dim, int) and dim != extent:
-            help = "pass a tensor of that shape, or make the extent dynamic with pl.dynamic"
-            raise ShapeError(f"dim {axis} of `{param.name}` must be {dim}, got {extent}: {expected}", help=help)
+    if view.shape != param.shape:
+        _check_shape(param.name, param.shape, view.shape)
     if view.dtype is not param.dtype and not (param.dtype is INDEX and view.dtype.name == "INT64"):
         raise DTypeError(f"`{param.name}` must hold {param.dtype}, got {view.dtype}", help=f"convert it to {param.dtype.numpy_name or param.dtype.name}")
     if param.direction == "In":
@@ -277,10 +272,21 @@ def _check_tensor(param: ParamInfo, view: ArrayView) -> None:
         raise ArgumentError(f"output `{param.name}` requires grad: a kernel's writes are unknown to autograd", help=f"pass {param.name}.detach()")
 
 
+def _check_shape(name: str, wanted: Shape, given: tuple[int, ...]) -> None:
+    expected = f"expected {shape_text(wanted)}, got {shape_text(given)}"
+    if len(given) != len(wanted):
+        raise ShapeError(f"`{name}` must have rank {len(wanted)}, got rank {len(given)}: {expected}", help="reshape the argument")
+    for axis, (dim, extent) in enumerate(zip(wanted, given, strict=True)):
+        if isinstance(dim, int) and dim != extent:
+            help = "pass a tensor of that shape, or make the extent dynamic with pl.dynamic"
+            raise ShapeError(f"dim {axis} of `{name}` must be {dim}, got {extent}: {expected}", help=help)
+
+
 def _contiguous_input(param: ParamInfo, view: ArrayView) -> ArrayView:
     """Compiled code sees aligned row-major tensors: other inputs are copied."""
     if view.contiguous and view.aligned:
-        view.strides = contiguous_strides(view.shape)
+        if 1 in view.shape or 0 in view.shape:  # any stride does there, and the code is given the usual ones
+            view.strides = contiguous_strides(view.shape)
         return view
     if view.device != HOST:
         from tilejit.runtime.cuda.arrays import contiguous
