@@ -196,7 +196,7 @@ def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
         raise unsupported_dtype("NumPy", str(array.dtype))
     size = array.itemsize
     strides = tuple([stride // size for stride in array.strides])
-    if any([stride % size for stride in array.strides]):  # lists: a generator starts for each array of a call
+    if [stride for stride in array.strides if stride % size]:
         raise ArgumentError(f"strides {array.strides} are no multiple of the element size {size}", help="pass a copy: np.ascontiguousarray(x)")
     view = owner if framework == "numpy" else array
     namespace = getattr(owner, "__array_namespace__", None) if framework == "other" else None

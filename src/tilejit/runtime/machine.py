@@ -21,12 +21,21 @@ _RELEVANT = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", "mov
 def features() -> frozenset[str]:
     """What the processor offers, in the kernel's spelling; empty where the system does not tell."""
     try:
-        with open("/proc/cpuinfo", "rb") as file:
-            for line in file:
-                if line.startswith((b"flags", b"Features")):
+        file = os.open("/proc/cpuinfo", os.O_RDONLY)
+    except OSError:
+        return frozenset()
+    text = b"\n"
+    try:
+        while part := os.read(file, 1 << 12):  # of many processors there are as many lines, and the first one will do
+            text += part
+            for name in (b"\nflags", b"\nFeatures"):
+                line, ends, _ = text.partition(name)[2].partition(b"\n")
+                if ends:
                     return frozenset(line.partition(b":")[2].decode("utf-8", "replace").split())
     except OSError:
         pass
+    finally:
+        os.close(file)
     return frozenset()
 
 
@@ -85,7 +94,7 @@ def fingerprint(device: str = "cpu") -> str:
 @cache
 def architecture() -> str:
     """`x86_64`, `aarch64`, …"""
-    return platform.machine()
+    return os.uname().machine if hasattr(os, "uname") else platform.machine()
 
 
 def needed_features(llvm_features: str) -> tuple[str, ...]:

@@ -93,11 +93,10 @@ def _versions() -> dict[str, str]:
     wanted = {*_LIBRARIES, *(name for row in rows() for name in row.libraries)}
     found: dict[str, str] = {}
     standard = os.path.dirname(os.__file__)
-    for entry in sys.path:
-        if entry in (standard, os.path.join(standard, "lib-dynload")):
-            continue  # nothing is installed there, and it is long
+    empty = (standard, os.path.join(standard, "lib-dynload"))  # nothing is installed there, and they are long
+    for entry in [entry for entry in sys.path if entry not in empty]:
         for name in [name for name in _names_in(entry or ".") if name.endswith(".dist-info")]:
-            package, _, version = name[: -len(".dist-info")].partition("-")
+            package, _, version = name.removesuffix(".dist-info").partition("-")
             if package in wanted:
                 found.setdefault(package, version)
         if len(found) == len(wanted):

@@ -141,10 +141,11 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
 
 def written(value: object) -> str:
     """A plain value in writing: equal for two if and only if they are the same to a kernel."""
-    return _dumps(encode(value))
+    return dumps(encode(value))
 
 
-_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, check_circular=False).encode
+"""Of what `encode` made: a tree."""
 
 
 def same(one: object, other: object) -> bool:

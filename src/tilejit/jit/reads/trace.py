@@ -15,13 +15,11 @@ from tilejit.jit.reads.answers import Answers, Asked, Known, Table, Unanswered
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle, rebuilt
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
-from tilejit.jit.reads.plain import class_name, decode, defining_module, encode, interned, is_plain, steady
+from tilejit.jit.reads.plain import class_name, decode, defining_module, dumps, encode, interned, is_plain, steady
 from tilejit.jit.reads.questions import MISSING, SPOKEN, is_language, refusal
 from tilejit.jit.reads.spelling import shown, spelled_as
 from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.types.annotations import DynVar, Once, Untracked
-
-_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 
 
 class Trace:
@@ -77,7 +75,7 @@ class Trace:
 
     def ask(self, operation: str, *operands: object, path: str = "") -> Any:
         """The answer as a pass may hold it: a plain value, an object of ours, or a handle."""
-        question = _dumps([operation, *[encode(operand, self.reference) for operand in operands]])
+        question = dumps([operation, *[encode(operand, self.reference) for operand in operands]])
         if question in self._values:
             return self._values[question]
         value = self._values[question] = self._ask(question, operation, operands, path)
@@ -139,7 +137,7 @@ class Trace:
         if kind is Handle:
             return operand
         if is_plain(operand):
-            number = self._plain.get(_dumps(encode(operand))) if self._plain else None
+            number = self._plain.get(dumps(encode(operand))) if self._plain else None
             if number is not None or kind not in (tuple, slice):
                 return Handle(number) if number is not None else interned(operand)
         elif id(operand) in self._first:
@@ -161,9 +159,9 @@ class Trace:
         raws = (self.arguments, *raws) if operation == "argument" else owner_first(operation, raws)
         given = operation == "argument" or (bool(self._given) and any(self._is_given(item) for item in _flat(operands)))
         tracked = not any(is_handle(operand) and number_of_handle(cast("Handle", operand)) < 0 for operand in operands)
-        identity = _digest(_dumps([operation, *[encode(operand, self._shared_reference) for operand in operands]])) if tracked else ""
+        identity = _digest(dumps([operation, *[encode(operand, self._shared_reference) for operand in operands]])) if tracked else ""
         known = self.table.get(identity) if self.policy == "ignore" and not given else None
-        key = _dumps([operation, *[encode(operand, lambda item: ["id", id(self.raw(item))]) for operand in operands]])
+        key = dumps([operation, *[encode(operand, lambda item: ["id", id(self.raw(item))]) for operand in operands]])
         spelled = self.answers.asking = spelled_as(operation, operands, self._shown)
         try:
             start = time.perf_counter()
@@ -218,7 +216,7 @@ class Trace:
         if raw is MISSING:
             return MISSING, '["missing"]', '["missing"]', ""
         if by_value or is_plain(raw):
-            written = _dumps(encode(raw))
+            written = dumps(encode(raw))
             return steady(raw), written, written, ""
         first = self._first.setdefault(id(raw), number)
         kind, mark = self._kind(raw)
@@ -227,7 +225,7 @@ class Trace:
             self.definitions[definition] = number
         own = first == number or (first in self._given and number not in self._given)  # what the call gave may be another object in the next
         place = self._place(identity if own else self._identities[first], raw)
-        return value, _dumps([kind, mark, first]), _dumps([kind, mark, place]), place
+        return value, dumps([kind, mark, first]), dumps([kind, mark, place]), place
 
     def _place(self, identity: str, raw: object) -> str:
         """The question that is named for an object which several may give: the one that was first in any specialisation, whatever their order is here.
