@@ -200,10 +200,14 @@ def _made(operand: object, raw: Any) -> Iterator[Any]:
         yield raw
     if kind is list or kind is tuple:
         for one, other in zip(cast("list[object]", operand), raw, strict=True):
-            yield from _made(one, other)
+            if type(one) in _CONTAINERS:
+                yield from _made(one, other)
     elif kind is dict:
         for one, other in zip(cast("dict[object, object]", operand).values(), raw.values(), strict=True):
             yield from _made(one, other)
+
+
+_CONTAINERS = frozenset({list, dict, tuple})
 
 
 def _members(made: list[object] | dict[object, object]) -> list[object]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from tilejit.errors import ArtifactError, ParserTypeError, StaleCaptureError, UndefinedVariableError, UnsupportedFeatureError
@@ -75,7 +75,7 @@ class Trace:
 
     def ask(self, operation: str, *operands: object, path: str = "") -> Any:
         """The answer as a pass may hold it: a plain value, an object of ours, or a handle."""
-        question = dumps([operation, *[encode(operand, self.reference) for operand in operands]])
+        question = _written(operation, operands, self.reference)
         if question in self._values:
             return self._values[question]
         value = self._values[question] = self._ask(question, operation, operands, path)
@@ -136,8 +136,10 @@ class Trace:
         kind = type(operand)
         if kind is Handle:
             return operand
+        if kind is str and not self._plain:
+            return interned(operand)
         if is_plain(operand):
-            number = self._plain.get(dumps(encode(operand))) if self._plain else None
+            number = self._plain.get(dumps(encode(operand)))
             if number is not None or kind not in (tuple, slice):
                 return Handle(number) if number is not None else interned(operand)
         elif id(operand) in self._first:
@@ -159,9 +161,9 @@ class Trace:
         raws = (self.arguments, *raws) if operation == "argument" else owner_first(operation, raws)
         given = operation == "argument" or (bool(self._given) and any(self._is_given(item) for item in _flat(operands)))
         tracked = not any(is_handle(operand) and number_of_handle(cast("Handle", operand)) < 0 for operand in operands)
-        identity = _digest(dumps([operation, *[encode(operand, self._shared_reference) for operand in operands]])) if tracked else ""
+        identity = _digest(_written(operation, operands, self._shared_reference)) if tracked else ""
         known = self.table.get(identity) if self.policy == "ignore" and not given else None
-        key = dumps([operation, *[encode(operand, lambda item: ["id", id(self.raw(item))]) for operand in operands]])
+        key = _written(operation, operands, lambda item: ["id", id(self.raw(item))])
         spelled = self.answers.asking = spelled_as(operation, operands, self._shown)
         try:
             start = time.perf_counter()
@@ -338,6 +340,11 @@ def _failure(error: Exception) -> str | None:
     if isinstance(found, LookupError) or (error.__cause__ is None and isinstance(error, UndefinedVariableError | ParserTypeError)):
         return None
     return f"{type(found).__name__}: {str(found).partition(chr(10))[0]}"
+
+
+def _written(operation: str, operands: tuple[object, ...], reference: Callable[[object], object]) -> str:
+    """A question as JSON; `reference` writes the operands that are not plain. Most are names, which stand for themselves."""
+    return dumps([operation, *[operand if type(operand) is str else encode(operand, reference) for operand in operands]])
 
 
 def _flat(operands: object) -> Iterator[object]:
