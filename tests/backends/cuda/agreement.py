@@ -174,6 +174,16 @@ def blocks_of_itself(x: pl.InOut[pl.Tensor[[N, 23], pl.FP32]], places: pl.Tensor
 
 
 @pl.jit
+def cells_of_windows(x: pl.InOut[pl.Tensor], places: pl.Tensor, rows: pl.Tensor, a: pl.Out[pl.Tensor]):
+    """Cells that are known by their number, in windows with gaps between their rows."""
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.scatter_update(x, -2, places[:, 1:2], rows)
+        wanted = pl.load(places, [0, 0], [4, 3])
+        pl.tile.mscatter(pl.load(rows, [0, 0], [4, 3]), wanted, x[2:8, 3:9])
+        pl.store(pl.mgather(x[1:9, 4:9], wanted, coalesce="elem"), [0, 0], a)
+
+
+@pl.jit
 def whole_products(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         a[:] = pl.matmul(x, y)
@@ -250,6 +260,7 @@ def cases() -> list[tuple[Any, list[Array]]]:
     rows, marks = rng.standard_normal((10, 23)).astype(np.float32), rng.integers(0, 7, (7, 3)).astype(np.int32)
     found.append((rows_of_itself, [rows, marks, np.array([[3, 0, 2, 1, 3, 0, 2, 1, 9, 4]], np.int32)]))
     found.append((blocks_of_itself, [rows, np.array([[3, 0, 4, 1, 2]], np.int32)]))
+    found.append((cells_of_windows, [rows, rng.permutation(10)[np.arange(12) % 10].reshape(4, 3).astype(np.int32), rows[:4] * 2, np.zeros((4, 3), np.float32)]))
     large = [rng.integers(-(1 << 62), 1 << 62, shape) for shape in ((12, 7), (7, 9))]
     found.append((whole_products, [*large, np.zeros((12, 9), np.int64)]))
     sides = [rng.integers(-99, 99, (40, 19)).astype(np.int32), rng.integers(-99, 99, (19, 35)).astype(np.int32)]

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from tilejit.backends.cuda.indexed.move import Cells, fetch, inside, scalars, shape_of, valid_of_source, value_of, whole_tile
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body, block_shape
+from tilejit.backends.cuda.program.buffers import is_contiguous
 from tilejit.backends.cuda.program.rows import operand, result_dtype
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.types import padded, register
@@ -71,6 +72,18 @@ def flat(buffer: Buffer) -> Buffer:
     return replace(buffer, dims=memory.contiguous([numbers.product(buffer.shape)]))
 
 
+def in_order(buffer: Buffer, number: str) -> tuple[Buffer, list[str]]:
+    """A buffer with the place of a cell that is known by its number, row by row: along each dim where there are gaps, as in a window."""
+    if is_contiguous(buffer):
+        return flat(buffer), [number]
+    at: list[str] = []
+    for axis, extent in enumerate(buffer.shape):
+        inner = numbers.product(buffer.shape[axis + 1 :])
+        text = number if inner.const == 1 else f"({number} // {inner.text})"
+        at.append(text if axis == 0 else f"({text} % {extent.text})")
+    return buffer, at
+
+
 def gather(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     args = apply_args(op)
     if isinstance(args.get("index"), SSAValue):
@@ -102,10 +115,10 @@ def by_index(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 def gather_flat(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     args = apply_args(op)
-    source, wanted = flat(body.in_memory(value_of(args["src"]))), index_tile(body, args["indices"])
+    source, wanted = body.in_memory(value_of(args["src"])), index_tile(body, args["indices"])
     where = memory.mask(body.out, wanted.shape, wanted.valid)
-    at = checked(body, op, "gather", wanted.text, wanted.shape, where, source.shape[0])
-    text = fetch(body, source, [at], Cells((), wanted.padded, where))
+    at = checked(body, op, "gather", wanted.text, wanted.shape, where, numbers.product(source.shape))
+    text = fetch(body, *in_order(source, at), Cells((), wanted.padded, where))
     return [Tile(text, source.dtype, wanted.shape, body.valid_of(op, 0, lambda a: wanted.valid[a]))]
 
 
@@ -215,8 +228,8 @@ def mgather(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         at = body.out.let("at", f"{unsigned} % {extent.text}")
     else:
         at = body.out.let("at", f"tl.minimum({unsigned}, {extent.text} - 1)")
-    table = replace(source, dims=(_rows(source), source.dims[-1])) if by_row else flat(source)
-    picked = fetch(body, table, [at, cells.at[1]] if by_row else [at], Cells((), cells.block, mask))
+    table, places = (replace(source, dims=(_rows(source), source.dims[-1])), [at, cells.at[1]]) if by_row else in_order(source, at)
+    picked = fetch(body, table, places, Cells((), cells.block, mask))
     if policy == "zero":
         picked = f"tl.where({outside}, 0, {picked}).to({register(source.dtype)})"
     return [Tile(picked, source.dtype, shape, body.valid_of(op, 0, lambda axis: valid[axis]))]
@@ -234,7 +247,7 @@ def paged_gather(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     args, shape = apply_args(op), shape_of(op)
     page, size, most, first = (int(str(args.get(name, default))) for name, default in (("block_size", 1), ("size", 1), ("max_indices", 1), ("col_off", 0)))
     source = body.in_memory(value_of(args["src"]))
-    places, table = flat(body.in_memory(value_of(args["indices"]))), flat(body.in_memory(value_of(args["block_table"])))
+    places, table = (body.in_memory(value_of(args[name])) for name in ("indices", "block_table"))
     there = valid_of_source(body, value_of(args["indices"]))
     count = numbers.product(there)
     turned = bool(args.get("is_trans"))
@@ -243,9 +256,9 @@ def paged_gather(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     line = memory.spread(body.out.arange(padded(most)), 0, 1)
     inside_ = body.out.let("inside", f"{line} < {numbers.minimum(count, index(most)).text}")
     one = Cells((), (padded(most),), inside_)
-    logical = body.out.let("logical", f"{fetch(body, places, [line], one)}.to(tl.int64)")
-    number = checked(body, op, "paged_gather", f"({logical} // {page})", (most,), inside_, table.shape[0])
-    physical = body.out.let("physical", f"{fetch(body, table, [number], one)}.to(tl.int64) * {page} + {logical} % {page}")
+    logical = body.out.let("logical", f"{fetch(body, *in_order(places, line), one)}.to(tl.int64)")
+    number = checked(body, op, "paged_gather", f"({logical} // {page})", (most,), inside_, numbers.product(table.shape))
+    physical = body.out.let("physical", f"{fetch(body, *in_order(table, number), one)}.to(tl.int64) * {page} + {logical} % {page}")
     rows = checked(body, op, "paged_gather", physical, (most,), inside_, source.shape[0])
     spread = memory.spread(rows, row_axis, 2)
     column = f"({cells.at[1 - row_axis]} + {first})"

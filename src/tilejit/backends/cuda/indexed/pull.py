@@ -11,11 +11,10 @@ from tilejit import ops
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame
 from tilejit.backends.cuda.control_plane.host import Memory, Number
-from tilejit.backends.cuda.indexed.gather import checked, flat, pattern_of
+from tilejit.backends.cuda.indexed.gather import checked, in_order, pattern_of
 from tilejit.backends.cuda.indexed.move import Cells, fetch, inside, padding, scalars, stepped, value_of
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body
-from tilejit.backends.cuda.program.buffers import is_contiguous
 from tilejit.backends.cuda.schedule import pull_of
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.types import register
@@ -123,7 +122,6 @@ def slice_(body: Body, op: d.ApplyOp, cells: Cells) -> str:
 
 def reshape(body: Body, op: d.ApplyOp, cells: Cells) -> str:
     source = body.in_memory(op.args[0])
-    type = d.shaped_type(op.results[0])
     sizes = scalars(body, apply_args(op)["shape"])
     parts: list[str] = []
     stride = index(1)
@@ -131,15 +129,7 @@ def reshape(body: Body, op: d.ApplyOp, cells: Cells) -> str:
         parts.append(place if stride.const == 1 else f"({place}) * {stride.text}")
         stride = numbers.mul(stride, extent)
     linear = body.out.let("linear", " + ".join(reversed(parts)))
-    _ = type
-    if is_contiguous(source):
-        return fetch(body, flat(source), [linear], cells)
-    at: list[str] = []
-    for axis in range(source.rank):
-        inner = numbers.product(source.shape[axis + 1 :])
-        text = linear if inner.const == 1 else f"({linear} // {inner.text})"
-        at.append(text if axis == 0 else f"({text} % {source.shape[axis].text})")
-    return fetch(body, source, at, cells)
+    return fetch(body, *in_order(source, linear), cells)
 
 
 def concat(body: Body, op: d.ApplyOp, cells: Cells) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
-from tilejit.backends.cuda.indexed.gather import checked, flat, index_tile, pattern_of
+from tilejit.backends.cuda.indexed.gather import checked, flat, in_order, index_tile, pattern_of
 from tilejit.backends.cuda.indexed.move import Cells, fetch, shape_of, value_of, whole_tile
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body, block_shape
@@ -101,10 +101,10 @@ def mscatter(body: Body, op: d.EffectOp) -> Sequence[Value]:
     """Elements into a tensor one after the other: a store by one thread keeps the order of equal indices."""
     args = apply_args(op)
     source, wanted = index_tile(body, args["src"]), index_tile(body, args["idx"])
-    target = flat(body.buffer(value_of(args["output_tensor"])))
+    target = body.buffer(value_of(args["output_tensor"]))
     valid = [numbers.minimum(a, b) for a, b in zip(source.valid, wanted.valid, strict=True)]
     where = memory.mask(body.out, wanted.shape, valid)
-    places = checked(body, op, "mscatter", wanted.text, wanted.shape, where, target.shape[0])
+    places = checked(body, op, "mscatter", wanted.text, wanted.shape, where, numbers.product(target.shape))
     first = body.spill(Tile(body.out.let("places", f"{places}.to(tl.int64)"), INDEX, wanted.shape, wanted.valid))
     cells = body.spill(source)
     body.order.before_store(body.out, target.root)
@@ -114,7 +114,8 @@ def mscatter(body: Body, op: d.EffectOp) -> Sequence[Value]:
         body.out.line(f"for {names[-1]} in range(0, {size.text}):")
         body.out.depth += 1
     offset = " + ".join(f"{name} * {dim.stride.text}" for name, dim in zip(names, cells.dims, strict=True))
-    body.out.line(f"tl.store({_start(target)} + tl.load({first.pointer} + {offset}), tl.load({cells.pointer} + {offset}))")
+    place = body.out.let("place", f"tl.load({first.pointer} + {offset})")
+    body.out.line(f"tl.store({_cell(target, place)}, tl.load({cells.pointer} + {offset}))")
     body.out.depth -= len(names)
     return []
 
@@ -123,12 +124,18 @@ def _start(buffer: Buffer) -> str:
     return buffer.pointer if buffer.offset.const == 0 else f"{buffer.pointer} + {buffer.offset.text}"
 
 
+def _cell(buffer: Buffer, number: str) -> str:
+    """The address of a cell that is known by its number, row by row."""
+    lines, at = in_order(buffer, number)
+    return " + ".join([_start(lines), *(place if dim.stride.const == 1 else f"{place} * {dim.stride.text}" for place, dim in zip(at, lines.dims, strict=True))])
+
+
 def scatter_update(body: Body, op: d.ApplyOp | d.EffectOp) -> Sequence[Value]:
     """Whole rows, one after the other; each thread writes the same columns of every row, so the last one stays."""
     args = apply_args(op)
     base = value_of(args["input"])
     source = body.in_memory(value_of(args["src"]))
-    places = flat(body.in_memory(value_of(args["index"])))
+    places = body.in_memory(value_of(args["index"]))
     found = body[base]
     in_place = isinstance(op, d.EffectOp) and isinstance(found, Buffer)
     target = found if in_place and isinstance(found, Buffer) else body.spill(index_tile(body, base))
@@ -141,8 +148,8 @@ def scatter_update(body: Body, op: d.ApplyOp | d.EffectOp) -> Sequence[Value]:
     width = rows.shape[1]
     at = out.fresh("line")
     columns = padded(min(int(width.const or 1024), 1024))
-    with out.block(f"for {at} in range(0, {places.shape[0].text}):"):
-        wanted = out.let("wanted", f"tl.load({_start(places)} + {at}).to(tl.int64)")
+    with out.block(f"for {at} in range(0, {numbers.product(places.shape).text}):"):
+        wanted = out.let("wanted", f"tl.load({_cell(places, at)}).to(tl.int64)")
         fine = out.let("fine", f"({wanted} >= 0) & ({wanted} < {rows.shape[0].text})")
         failure = Failure("bounds", "scatter_update: index {0} of an extent of {1}", op.span, "keep 0 <= index < extent")
         body.failures.report(out, fine, failure, (Scalar(wanted, INDEX), rows.shape[0]))
