@@ -94,6 +94,8 @@ class Walker:
                     self._steps(before, state)
             case plan.If(condition, then, orelse):
                 self._steps(then if number(condition, state) else orelse, state)
+            case plan.Blocks():
+                raise NotImplementedError("blocks that wait for other ranks run in tests/ranks, where there are ranks")
 
 
 def number(value: plan.Expr, state: Mapping[str, Any]) -> Any:
