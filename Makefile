@@ -90,7 +90,7 @@ gpu-sanitize: $(DEV)
 	done
 
 reads: $(DEV)
-	TILEJIT_TEST_READS=$(or $(READS),20000) TILEJIT_TEST_RACES=$(or $(RACES),170) $(PY) -m pytest -q -n $(JOBS) tests/jit/test_generated_reads.py tests/jit/test_answers.py
+	TILEJIT_TEST_READS=$(or $(READS),20000) TILEJIT_TEST_RACES=$(or $(RACES),170) $(PY) -m pytest -q -n $(JOBS) tests/jit/test_generated_reads.py tests/jit/test_answers.py tests/jit/test_threads_that_follow.py
 
 sanitize: $(DEV)
 	TEST_PLATFORM=sanitize $(PY) -m pytest -q -n $(JOBS) tests/suite tests/test_examples.py tests/test_kernels.py

@@ -31,7 +31,7 @@ from tilejit.runtime.bench import BoundCall
 from tilejit.runtime.call.graphs import keep_out_of_graphs, untraced
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.native_type import enable
-from tilejit.runtime.call.warm import WarmCalls
+from tilejit.runtime.call.warm import MAKING, WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.targets import place_of, row_of
@@ -257,9 +257,10 @@ class JITFunction(Programs):
     def _serve(self, found: Found, values: Mapping[str, object], config: RunConfig | None, seen: list[object]) -> None:
         """Let calls like the one that just succeeded take a warm way."""
         compiled = found.program
-        if self._warm is None:
-            stays = {param.name: stays_runtime(self.definition, param) for param in self.definition.params}
-            self._warm = WarmCalls(self, functools.partial(JITFunction.__call__, self), CallForm(stays, self.definition.positional))
+        with MAKING:
+            if self._warm is None:
+                stays = {param.name: stays_runtime(self.definition, param) for param in self.definition.params}
+                self._warm = WarmCalls(self, functools.partial(JITFunction.__call__, self), CallForm(stays, self.definition.positional))
         watch = watch_of(found.trace, self._warm.watches) if self._policy() != "ignore" else None
         if watch is not None:
             watch.warn_if_slow(disk.kernel_name(self.definition), found.trace.seconds, self._spent)

@@ -8,7 +8,7 @@ from tilejit import config as settings
 from tilejit.errors import ArgumentError
 from tilejit.runtime.call.guards import CallForm
 from tilejit.runtime.call.native_type import NativeCallable, enable, weakly
-from tilejit.runtime.call.warm import WarmCalls
+from tilejit.runtime.call.warm import MAKING, WarmCalls
 
 if TYPE_CHECKING:
     from tilejit.jit.pto.source import CompiledKernel
@@ -46,10 +46,11 @@ class Launcher(NativeCallable):
     def _serve(self, native: CompiledProgram, args: tuple[object, ...], seen: list[object]) -> None:
         """Let launches like the one that just succeeded take the warm way."""
         entry, names = native.only("launch"), self.compiled.code.launch_names(native)
-        if self._warm is None:
-            scalars = {param.name for param in native.param_infos if param.shape is None}
-            form = CallForm({name: name in scalars for name in names}, len(args), named=False, config=False, flat=True, fixed=names[-1])
-            self._warm = WarmCalls(self, weakly(self), form)
+        with MAKING:
+            if self._warm is None:
+                scalars = {param.name for param in native.param_infos if param.shape is None}
+                form = CallForm({name: name in scalars for name in names}, len(args), named=False, config=False, flat=True, fixed=names[-1])
+                self._warm = WarmCalls(self, weakly(self), form)
         self._warm.serve(entry, dict(zip(names, (*args, self.grid), strict=True)), None, None, seen)
 
     def __repr__(self) -> str:

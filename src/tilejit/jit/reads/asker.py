@@ -59,10 +59,12 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The questions of one specialisation with the objects of now; number 0 is the kernel."""
+    """The questions of one specialisation with the objects of now; number 0 is the kernel. Never changed: other threads ask and compare meanwhile."""
 
     steps: Sequence[Step]
     objects: Sequence[object]
+    words: list[Word] | None = None
+    """The memory words that stay the same while no watched answer changes, with what they lead to; None: there are none."""
 
     def left(self) -> list[int]:
         """Numbers of the questions that have to be asked though no word changed: those without words, and what is about an object that they give."""

@@ -6,6 +6,7 @@ import json
 import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from tilejit.errors import TilejitWarning
@@ -64,7 +65,7 @@ def watch_of(trace: Trace, known: Iterable[object]) -> Watch:
     found = next((watch for watch in known if isinstance(watch, Watch) and watch.asked == asked), None)
     if found is None:
         return Watch(trace)
-    same_order = [step.identity for step in found.steps] == [row.identity for row in trace.log]
+    same_order = [step.identity for step in found.questions.steps] == [row.identity for row in trace.log]
     return found if found.follow(trace.objects if same_order else None) else Watch(trace)
 
 
@@ -75,38 +76,104 @@ class Watch:
         self.asked = asked_of(trace)
         """What it is about."""
         self._seconds = trace.seconds
-        self.steps: list[Step] = []
+        steps: list[Step] = []
         for number, asked in enumerate(trace.log, 1):
             answer = json.loads(asked.answer)
             first = answer[-1] if isinstance(answer, list) and type(answer[-1]) is int else 0
-            operands = tuple(_numbered(operand, self.steps) for operand in asked.operands)
-            self.steps.append(Step(json.loads(asked.question)[0], operands, trace.objects[number], trace.paths[number], asked.identity, first))
+            operands = tuple(_numbered(operand, steps) for operand in asked.operands)
+            steps.append(Step(json.loads(asked.question)[0], operands, trace.objects[number], trace.paths[number], asked.identity, first))
         self._renewals = 0
-        self._learn(trace.objects)
+        self._now = _learned(steps, trace.objects)
+        """How to tell that the answers hold. Replaced as a whole: threads that look meanwhile have the one or the other."""
 
-    def _learn(self, objects: Sequence[object]) -> None:
-        """How to tell that the answers hold, for these objects."""
+    @property
+    def questions(self) -> Questions:
+        """The questions for the objects of now, with the words that stand for those that are watched."""
+        return self._now.questions
+
+    def follow(self, objects: Sequence[object] | None) -> bool:
+        """Watch these objects, which are what the questions gave now; None: ask. False: an answer changed."""
+        now = self._now
+        found = now.asked() if objects is None else objects
+        if found is None or now.functions.replaced() is not None:
+            return False
+        if not (now.same_words() and all(map(is_same, found, now.questions.objects))):
+            self._now = _learned(now.questions.steps, found)
+        return True
+
+    def renew(self) -> bool:
+        """Ask everything again and watch the objects that there are now; False: an answer changed."""
+        return self.follow(None)
+
+    def same_words(self) -> bool:
+        """Whether every memory word is as it was; what no words can tell is for the asker."""
+        return self._now.same_words()
+
+    def asker(self, questions: Sequence[object], refused: set[int]) -> Callable[[], bool] | None:
+        """A function that asks what the words of all these do not tell; None: nothing is left to ask."""
+        return asker_of(cast("Sequence[Questions]", questions), refused)
+
+    def holds(self) -> bool:
+        """Whether nothing changed though words did, or where there are none."""
+        now = self._now
+        if now.compared is not None and self._renewals < _RENEWALS:  # something else was bound next to what is watched
+            self._renewals += 1
+            return self.renew()
+        return now.functions.replaced() is None and (now.leads_on() or now.asked() is not None)
+
+    def described(self) -> str:
+        """Every question with its tier and cost, in words."""
+        now = self.questions
+        rows = [] if now.words is None else [f"drift check: {len(now.words)} words compared per call"]
+        left = now.left()
+        if left:
+            rows.append(f"drift check: {len(left)} of {len(now.steps)} reads {'is' if len(left) == 1 else 'are'} asked again per call")
+        for step in now.steps:
+            cost = f", {1e6 * self._seconds.get(step.path, 0.0):.1f} µs" if step.tier == "asked" else ""
+            if step.operation != "assigned":
+                rows.append(f"  {step.tier}{cost}: {step.path}")
+        return "\n".join(rows)
+
+    def warn_if_slow(self, kernel: str, now: Mapping[str, float], before: dict[str, float]) -> None:
+        """Say once which question makes each call slow: one that took long both times that it was asked."""
+        for path in {step.path for step in self.questions.steps if step.tier == "asked"}:
+            spent = min(now.get(path, 0.0), before.get(path, 0.0))
+            if spent > _SLOW:
+                before[path] = 0.0
+                remedy = "pass it as an argument, or wrap it in pl.once(f)"
+                text = f"kernel `{kernel}` asks `{path}` at each call, which takes {1e6 * spent:.0f} µs: {remedy}"
+                warnings.warn(text, TilejitWarning, stacklevel=3)
+
+
+class _Learned:
+    """How to tell that the answers of one specialisation hold, for the objects of one moment. Never changed."""
+
+    def __init__(self, steps: Sequence[Step], objects: Sequence[object]) -> None:
         self._objects = list(objects)
-        found = (maybe_definition(raw) for raw, step in zip(self._objects, (None, *self.steps), strict=True) if step is None or step.gives_object)
+        found = (maybe_definition(raw) for raw, step in zip(self._objects, (None, *steps), strict=True) if step is None or step.gives_object)
         self.functions = FunctionState(definition for definition in found if definition is not None)
-        rows: list[list[_Row] | None] = []
-        for step, answer in zip(self.steps, self._objects[1:], strict=True):
-            step.answer = answer
-            raws = tuple(_filled(operand, self._objects) for operand in step.operands)
-            raws = owner_first(step.operation, raws)
-            step.once = step.operation == "call" and isinstance(raws[0], Once)
-            step.words = words_of(step.operation, raws, step.answer) if supported() else None
-            rows.append(_rows(step, self._objects))
+        self._steps = [self._step(step, answer) for step, answer in zip(steps, self._objects[1:], strict=True)]
+        rows = [_rows(step, self._objects) for step in self._steps]
         self._direct = None if any(row is None for row in rows) else [part for row in rows for part in row or ()]
         """Lookups in dicts that all lead to the same objects as long as nothing changed; None where more has to be asked."""
-        self.questions = Questions(self.steps, self._objects)
-        left = self.questions.left()
+        left = Questions(self._steps, self._objects).left()
         for number in left:
-            self.steps[number - 1].words = None
-        self._watched = [step for number, step in enumerate(self.steps, 1) if number not in left]
-        self._words = self._words_here()
-        """The memory words of all watched questions; None where there are no such words."""
-        self._compared = None if self._words is None else [(address >> 3, content) for address, content in self._words]
+            self._steps[number - 1].words = None
+        self._watched = [step for number, step in enumerate(self._steps, 1) if number not in left]
+        words = self._words_here()
+        self.compared = None if words is None else [(address >> 3, content) for address, content in words]
+        self.is_steady = words is None or self.same_words()
+        """Whether asking left the words as they were read before it; else they may be those of another answer, which has come and gone meanwhile."""
+        if not self.is_steady:
+            words = self.compared = None
+        self.questions = Questions(self._steps, self._objects, words)
+
+    def _step(self, before: Step, answer: object) -> Step:
+        step = replace(before, answer=answer, words=None)
+        raws = owner_first(step.operation, tuple(_filled(operand, self._objects) for operand in step.operands))
+        step.once = step.operation == "call" and isinstance(raws[0], Once)
+        step.words = words_of(step.operation, raws, answer) if supported() else None
+        return step
 
     def _words_here(self) -> list[Word] | None:
         if WORDS is None or not supported():
@@ -121,55 +188,31 @@ class Watch:
         except Exception:
             return False
 
-    def follow(self, objects: Sequence[object] | None) -> bool:
-        """Watch these objects, which are what the questions gave now; None: ask. False: an answer changed."""
-        found = self._asked() if objects is None else objects
-        if found is None or self.functions.replaced() is not None:
-            return False
-        if not (self.same_words() and all(map(is_same, found, self._objects))):
-            self._learn(found)
-        return True
-
-    def renew(self) -> bool:
-        """Ask everything again and watch the objects that there are now; False: an answer changed."""
-        return self.follow(None)
-
     def same_words(self) -> bool:
-        """Whether every memory word is as it was; what no words can tell is for the asker."""
-        if self._compared is None or WORDS is None:
+        if self.compared is None or WORDS is None:
             return False
         words = WORDS  # at each call: a generator would be felt
-        for place, content in self._compared:
+        for place, content in self.compared:
             if words[place] != content:
                 break
         else:
             return True
         return False
 
-    def asker(self, questions: Sequence[object], refused: set[int]) -> Callable[[], bool] | None:
-        """A function that asks what the words of all these do not tell; None: nothing is left to ask."""
-        return asker_of(cast("Sequence[Questions]", questions), refused)
-
-    def holds(self) -> bool:
-        """Whether nothing changed though words did, or where there are none."""
-        if self._compared is not None and self._renewals < _RENEWALS:  # something else was bound next to what is watched
-            self._renewals += 1
-            return self.renew()
-        if self.functions.replaced() is not None:
+    def leads_on(self) -> bool:
+        """Whether lookups in dicts tell that all objects are the same."""
+        if self._direct is None:
             return False
-        if self._direct is not None:
-            for names, name, value, module in self._direct:
-                if names.get(name, MISSING) is not value or (module is not None and type(module) is not types.ModuleType):
-                    break
-            else:
-                return True
-        return self._asked() is not None
+        for names, name, value, module in self._direct:
+            if names.get(name, MISSING) is not value or (module is not None and type(module) is not types.ModuleType):
+                return False
+        return True
 
-    def _asked(self) -> list[object] | None:
+    def asked(self) -> list[object] | None:
         """The objects of now, everything asked again in order; None when an answer changed."""
         objects: list[object] = [self._objects[0]]
         try:
-            for step in self.steps:
+            for step in self._steps:
                 same = step.once and _filled(step.operands[0], objects) is _filled(step.operands[0], self._objects)
                 found = step.answer if same else _evaluated(step, objects)
                 if not agrees(step, found):
@@ -179,31 +222,11 @@ class Watch:
             return None  # the long way says what is wrong
         return objects if self.questions.same_objects(dict(enumerate(objects))) else None
 
-    def words(self) -> list[Word] | None:
-        """Memory words that all stay the same while no watched answer changes; None when there are none."""
-        return self._words
 
-    def described(self) -> str:
-        """Every question with its tier and cost, in words."""
-        rows = [] if self._words is None else [f"drift check: {len(self._words)} words compared per call"]
-        left = self.questions.left()
-        if left:
-            rows.append(f"drift check: {len(left)} of {len(self.steps)} reads {'is' if len(left) == 1 else 'are'} asked again per call")
-        for step in self.steps:
-            cost = f", {1e6 * self._seconds.get(step.path, 0.0):.1f} µs" if step.tier == "asked" else ""
-            if step.operation != "assigned":
-                rows.append(f"  {step.tier}{cost}: {step.path}")
-        return "\n".join(rows)
-
-    def warn_if_slow(self, kernel: str, now: Mapping[str, float], before: dict[str, float]) -> None:
-        """Say once which question makes each call slow: one that took long both times that it was asked."""
-        for path in {step.path for step in self.steps if step.tier == "asked"}:
-            spent = min(now.get(path, 0.0), before.get(path, 0.0))
-            if spent > _SLOW:
-                before[path] = 0.0
-                remedy = "pass it as an argument, or wrap it in pl.once(f)"
-                text = f"kernel `{kernel}` asks `{path}` at each call, which takes {1e6 * spent:.0f} µs: {remedy}"
-                warnings.warn(text, TilejitWarning, stacklevel=3)
+def _learned(steps: Sequence[Step], objects: Sequence[object]) -> _Learned:
+    """What tells that the answers hold; looked at once more where the first asking was what changed the words."""
+    found = _Learned(steps, objects)
+    return found if found.is_steady else _Learned(steps, objects)
 
 
 def _evaluated(step: Step, objects: list[object]) -> object:

@@ -17,7 +17,7 @@ from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.native import NativeEntry
 from tilejit.runtime.call.native_type import NativeCallable, enable, weakly
 from tilejit.runtime.call.signature import Bound, Signature, as_results
-from tilejit.runtime.call.warm import WarmCalls
+from tilejit.runtime.call.warm import MAKING, WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.cuda.streams import on_stream
 from tilejit.runtime.targets import Runner, resolve_platform, row_of
@@ -103,11 +103,12 @@ class CompiledEntry(NativeCallable):
     @property
     def warm(self) -> WarmCalls:
         """The warm ways of calls like earlier ones."""
-        if self._warm is None:
-            params, inputs = self.signature.params, tuple(self._given(-1))
-            form = CallForm({param.name: param.shape is None for param in params}, len(params), named=False, inputs=inputs)
-            self._warm = WarmCalls(self, weakly(self), form)
-        return self._warm
+        with MAKING:
+            if self._warm is None:
+                params, inputs = self.signature.params, tuple(self._given(-1))
+                form = CallForm({param.name: param.shape is None for param in params}, len(params), named=False, inputs=inputs)
+                self._warm = WarmCalls(self, weakly(self), form)
+            return self._warm
 
     def _given(self, count: int) -> list[str]:
         """Names of the arguments of a call with so many: all of them, or those that are no outputs."""

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import NativeEntry, Placed
 from tilejit.runtime.call.native_type import attach
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.locks import new_lock
 from tilejit.runtime.targets import row_of
 
 if TYPE_CHECKING:
@@ -35,7 +37,16 @@ _CHANGES = 32
 """How often the words that are watched may be others before native code is given up for a kernel."""
 _KNOWN = 4096
 """Signatures that the Python path remembers; with more it starts anew."""
+MAKING = new_lock()
+"""Held while the warm ways of a callable are made: there must not be two of them, for its native code holds on to one."""
 _PLAIN = (bool, int, str, bytes, type(None))
+
+
+class Questions(Protocol):
+    """What was asked, for the objects of one moment."""
+
+    @property
+    def words(self) -> list[Word] | None: ...
 
 
 class Watch(Protocol):
@@ -45,15 +56,13 @@ class Watch(Protocol):
     def asked(self) -> frozenset[tuple[str, str]]: ...
 
     @property
-    def questions(self) -> object: ...
+    def questions(self) -> Questions: ...
 
     def same_words(self) -> bool: ...
 
     def holds(self) -> bool: ...
 
     def renew(self) -> bool: ...
-
-    def words(self) -> list[Word] | None: ...
 
     def asker(self, questions: Sequence[object], refused: set[int]) -> Callable[[], bool] | None: ...
 
@@ -71,16 +80,18 @@ class WarmCalls:
         self._served: set[tuple[object, ...]] = set()
         self._written: dict[tuple[object, ...], WrittenCall] = {}
         self._known: dict[tuple[object, ...], WrittenCall] = {}
-        self._latest: WrittenCall | None = None
+        self._latest: tuple[list[Watch], WrittenCall] | None = None
+        """The call that was taken last, with the watches that it stands on."""
         self._settings = SettingsWatch()
         self.watches: list[Watch] = []
-        """What the specialisations that are served stand on."""
-        self._ask: tuple[list[object], Callable[[], bool] | None] = [], None
+        """What the specialisations that are served stand on. Never changed, always replaced, before something new stands on it: what one thread found to
+        hold is not for what another one has compiled since."""
+        self._ask: tuple[list[Questions], Callable[[], bool] | None] = [], None
         """Asks what the words of these do not tell; and the questions that it was written for."""
         self._refused: set[int] = set()
         """Threads that it said No to."""
-        self._forgotten = 0
-        """How often everything was dropped: what one thread found to hold is not for what another one compiled since."""
+        self._lock = new_lock()
+        """Whoever installs or drops something. Nothing of the user is asked meanwhile."""
         self._python_hits = 0
         self._watched: list[Word] | None = None
         self._changes = 0
@@ -103,36 +114,34 @@ class WarmCalls:
 
     def run(self, args: tuple[object, ...]) -> object:
         """Run the kernel if this very signature was called before and nothing changed since; MISS: it is for the long way."""
-        forgotten = self._forgotten
-        if self._latest is None or not self._settings.hold() or not self._stand():
+        watches, latest = self.watches, self._latest
+        if latest is None or not self._settings.hold() or not self._stand(watches):
             return MISS
         if self._attached and self._path is not None and not self._path.watching():
             return MISS  # the long way watches anew, so that the next call is native again
-        latest = self._latest
-        if latest is None or self._forgotten != forgotten:
-            return MISS
-        result = latest(args)
+        about, call = latest
+        result = call(args) if about is watches else MISS
         if result is MISS:
             found = self._known.get(self._key(args))
-            if found is None or found is latest or self._forgotten != forgotten or (result := found(args)) is MISS:
+            if found is None or self.watches is not watches or (result := found(args)) is MISS:
                 return MISS
-            self._latest = found
+            self._latest = watches, found
         self._python_hits += 1
         return result
 
-    def _stand(self) -> bool:
+    def _stand(self, watches: Sequence[Watch]) -> bool:
         """Whether everything that was asked has the answer it had: first the words, then what they do not tell, then the words that asking may have changed."""
         if self._refused and threading.get_ident() in self._refused:
             self._refused.discard(threading.get_ident())
             return False  # native code has just asked
-        watches, (about, ask) = self.watches, self._ask
+        about, ask = self._ask
         known = len(about) == len(watches)
         for number, watch in enumerate(watches):  # at each call: a generator would be felt
             if not watch.same_words():
                 return all(watch.holds() for watch in watches)
             known = known and about[number] is watch.questions
         if not known:
-            ask = self._asker()
+            ask = self._asker(watches, [watch.questions for watch in watches])
         if ask is None:
             return True
         if not ask():
@@ -140,14 +149,13 @@ class WarmCalls:
             return False
         return all(watch.same_words() for watch in watches)
 
-    def _asker(self) -> Callable[[], bool] | None:
+    def _asker(self, watches: Sequence[Watch], questions: list[Questions]) -> Callable[[], bool] | None:
         """A function for what the specialisations ask now; the same one while that is the same."""
-        watches, (about, ask) = self.watches, self._ask
-        if len(about) == len(watches) and all(one is watch.questions for one, watch in zip(about, watches, strict=True)):
+        about, ask = self._ask
+        if len(about) == len(questions) and all(map(is_, about, questions)):
             return ask
-        about = [watch.questions for watch in watches]
-        ask = watches[0].asker(about, self._refused) if watches else None
-        self._ask = about, ask
+        ask = watches[0].asker(questions, self._refused) if watches else None
+        self._ask = questions, ask
         return ask
 
     def _key(self, args: tuple[object, ...]) -> tuple[object, ...]:
@@ -184,20 +192,25 @@ class WarmCalls:
 
     def serve(self, entry: CompiledEntry, arguments: Mapping[str, object], config: RunConfig | None, watch: Watch | None, seen: list[object]) -> None:
         """Let calls with arguments like these take a warm way. `seen` is what the settings were before it."""
-        native = entry.native
-        if not self._settings.are(seen):
-            self.forget()  # the same arguments may mean another program under other settings
-        if not all(other.renew() for other in self.watches if other is not watch):
-            self.forget()  # they belong to answers that changed since
-        if watch is not None and not any(watch.asked <= other.asked for other in self.watches):
-            self.watches = [*(other for other in self.watches if not other.asked <= watch.asked), watch]
-        words = self._worth_watching(watched_words(self.watches))
-        if not self._settings.start(seen):
-            self.forget()
-            return  # changed by another thread meanwhile
-        natively = self._serve_natively(entry, arguments, config, words)
+        watches = self.watches
+        stand = self._settings.are(seen) and all(other.renew() for other in watches if other is not watch)
+        with self._lock:
+            if self.watches is not watches:
+                return  # another thread has learned or dropped something meanwhile: a later call may be served
+            if not stand:
+                self.forget()  # they belong to answers that changed since; and the same arguments may mean another program under other settings
+            if watch is not None and not any(watch.asked <= other.asked for other in self.watches):
+                self.watches = [*(other for other in self.watches if not other.asked <= watch.asked), watch]
+            if self._settings.start(seen):
+                self._install(entry, arguments, config)
+            else:
+                self.forget()  # changed by another thread meanwhile
+
+    def _install(self, entry: CompiledEntry, arguments: Mapping[str, object], config: RunConfig | None) -> None:
+        questions = [watch.questions for watch in self.watches]  # at once: other threads renew them
+        natively = self._serve_natively(entry, arguments, config, questions)
         if not natively and config is None and not self._form.flat and tuple(arguments) in (self._names[: len(arguments)], self._form.inputs):
-            self._serve_in_python(entry, native, arguments)
+            self._serve_in_python(entry, entry.native, arguments)
 
     def _worth_watching(self, words: list[Word] | None) -> list[Word] | None:
         """The words, unless something beside the captured values keeps changing them: then asking Python at each call is cheaper than learning again."""
@@ -224,7 +237,8 @@ class WarmCalls:
         if len(self._known) >= _KNOWN:
             self._known.clear()
             self._written.clear()
-        self._written[token] = self._known[key] = self._latest = call
+        self._written[token] = self._known[key] = call
+        self._latest = self.watches, call
 
     def _plain_call(self, entry: CompiledEntry, key: tuple[object, ...], names: tuple[str, ...]) -> WrittenCall:
         """Calls with this key of a program that is no machine code: its own checks, without looking for the program again."""
@@ -242,16 +256,17 @@ class WarmCalls:
 
         return call
 
-    def _serve_natively(self, entry: CompiledEntry, arguments: Mapping[str, object], config: RunConfig | None, words: list[Word] | None) -> bool:
+    def _serve_natively(self, entry: CompiledEntry, arguments: Mapping[str, object], config: RunConfig | None, questions: list[Questions]) -> bool:
         """Whether native code takes these calls from now on; False too for those that it had been taught and did not take."""
         from tilejit.runtime.call.dispatch import native_call_of, wanted
 
+        words = self._worth_watching(watched_words(questions))
         able = isinstance(entry.native or entry.runner, Placed)
         path = self._started() if able and words is not None and wanted() else None
         if path is None or words is None:
             self.stop()
             return False
-        path.watch(words, (self.watches, os.environ), self._asker())
+        path.watch(words, (questions, os.environ), self._asker(self.watches, questions))
         token = (id(entry), id(config), *((name, type(value)) for name, value in arguments.items()))
         call = None if token in self._served else native_call_of(entry, path, arguments, self._form, config)
         new = call is not None and path.add(call)
@@ -275,14 +290,14 @@ class WarmCalls:
 
     def forget(self) -> None:
         """Drop the specialisations."""
-        self._forgotten += 1
-        self._served.clear()
-        self._latest = None
-        self.watches = []
-        self._known.clear()
-        self._written.clear()
-        if self._path is not None:
-            self._path.clear()
+        with self._lock:
+            self._served.clear()
+            self._latest = None
+            self._known.clear()
+            self._written.clear()
+            if self._path is not None:
+                self._path.clear()
+            self.watches = []  # last: nothing may seem to stand on none
 
     def _started(self) -> Dispatcher | None:
         if self._path is None and supported():
@@ -335,14 +350,13 @@ def _environment_version() -> int:
     return 0 if _ENVIRONMENT is None or WORDS is None else WORDS[_ENVIRONMENT]
 
 
-def watched_words(watches: Sequence[Watch]) -> list[Word] | None:
+def watched_words(questions: Sequence[Questions]) -> list[Word] | None:
     """Memory words that change when an answer or a setting does; None when no words can tell."""
     words: dict[int, Word] = {}
-    for watch in watches:
-        found = watch.words()
-        if found is None:
+    for one in questions:
+        if one.words is None:
             return None
-        for word in found:
+        for word in one.words:
             if words.setdefault(word[0], word)[1] != word[1]:
                 return None  # changed by another thread since the first of them was read
     if not supported() or not settings.is_known():
