@@ -211,16 +211,17 @@ def nothing() -> int:
     return 0
 
 
-def with_value() -> int:
-    return 0
-
-
 READS: dict[str, tuple[str, Callable[[dict[str, Any], pytest.MonkeyPatch], None]]] = {
     "keyword default in place": ("by_keyword()", lambda names, patch: patch.setitem(cast("Any", by_keyword).__kwdefaults__, "k", 4)),
     "global of a wrapper": ("nothing()", lambda names, patch: patch.setitem(globals(), "offset", 4)),
     "builtin that the language has too": ("max(3, 2)", lambda names, patch: names.update(max=lambda *of: 4)),
     "builtin that is patched": ("max(3, 2)", lambda names, patch: patch.setattr(builtins, "max", lambda *of, **more: 4 if of == (3, 2) else OWN(*of, **more))),
-    "attribute of a function": ("with_value.value", lambda names, patch: patch.setattr(with_value, "value", 4)),
+    "attribute of a function": ("owner.value", lambda names, patch: setattr(names["owner"], "value", 4)),
+    "attributes of a function replaced": ("owner.value", lambda names, patch: setattr(names["owner"], "__dict__", {"value": 4})),
+    "list in an attribute": ("owner.shape[0]", lambda names, patch: names["owner"].shape.__setitem__(0, 4)),
+    "function in an attribute": ("owner.add()", lambda names, patch: names.update(number=4)),
+    "builtin in a tuple": ("builtin[0](owner)['value']", lambda names, patch: setattr(names["owner"], "value", 4)),
+    "list among constants": ("owner()[0]", lambda names, patch: names["owner"]().__setitem__(0, 4)),
     "attribute of a kernel": ("times.value", lambda names, patch: patch.setattr(times, "value", 4)),
 }
 OWN = max
@@ -229,10 +230,14 @@ OWN = max
 @pytest.mark.parametrize("read", READS)
 def test_a_text_whose_names_may_mean_something_else_runs_again(read: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expression, change = READS[read]
-    for owner in (with_value, times):
-        monkeypatch.setattr(owner, "value", 3, raising=False)
-    names: dict[str, Any] = {"pl": pl, "pld": pld, "NR": NR, "by_keyword": by_keyword, "nothing": nothing, "with_value": with_value, "times": times}
+    monkeypatch.setattr(times, "value", 3, raising=False)
+    names: dict[str, Any] = {"pl": pl, "pld": pld, "NR": NR, "by_keyword": by_keyword, "nothing": nothing, "times": times}
     text = f"""
+number, builtin = 3, (vars,)
+def owner():
+    return 987
+owner.__code__ = owner.__code__.replace(co_consts=tuple([3] if constant == 987 else constant for constant in owner.__code__.co_consts))
+owner.value, owner.shape, owner.add = 3, [3], lambda: number
 @pl.jit.host
 def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
     for r in pl.range(pld.world_size()):

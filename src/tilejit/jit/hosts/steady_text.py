@@ -6,6 +6,7 @@ import dis
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from types import CellType, CodeType, FunctionType, ModuleType
+from typing import cast
 
 from tilejit.frontend.hosts import is_full
 from tilejit.frontend.source import unwrapped
@@ -32,6 +33,8 @@ class Names:
         """Dicts with a name in each and what it stands for there; `_NOTHING`: it is not there."""
         self._cells: list[tuple[CellType, object]] = []
         self._functions: list[tuple[FunctionType, tuple[object, ...]]] = []
+        self._spaces: list[tuple[object, Mapping[str, object]]] = []
+        """Objects with their dicts, which can be replaced."""
         self._owners: dict[int, object] = {}
         """Objects whose attributes a text may read."""
         self._attributes: set[str] = set()
@@ -41,6 +44,8 @@ class Names:
         for space, name, value in self._bindings:
             if space.get(name, _NOTHING) is not value:
                 return False
+        if any(vars(owner) is not space for owner, space in self._spaces):
+            return False
         if any(not is_full(cell) or cell.cell_contents is not value for cell, value in self._cells):
             return False
         return all(replaced_part(function, parts) is None for function, parts in self._functions)
@@ -55,7 +60,7 @@ class Names:
             return
         self._functions.append((function, parts_of(function)))
         self._owners[id(function)] = function
-        if not all(map(is_plain, (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()))):
+        if not all(map(_is_constant, (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()))):
             raise _Unsteady
         for cell in function.__closure__ or ():
             if is_full(cell):
@@ -65,6 +70,8 @@ class Names:
             self._read_code(function, code, methods)
 
     def _read_code(self, function: FunctionType, code: CodeType, methods: Collection[str]) -> None:
+        if not all(isinstance(constant, CodeType) or _is_constant(constant) for constant in code.co_consts):
+            raise _Unsteady  # no compiler wrote it
         for step in dis.get_instructions(code):
             if step.opname in _EFFECTS or (step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars):
                 raise _Unsteady
@@ -98,14 +105,18 @@ class Names:
             if value.__name__ not in _LANGUAGE:
                 raise _Unsteady
             self._owners.update({id(space): space for space in (value, *map(vars(value).get, _GROUPS)) if space is not None})
-        elif id(value) in _IMPURE or not (isinstance(value, DynVar) or is_plain(value)):
+        elif not _is_constant(value):
             raise _Unsteady
 
     def watch_attributes(self) -> None:
-        """What is read of the language, of kernels and of functions can be assigned by anybody."""
+        """What is read of the language, of kernels and of functions can be assigned by anybody; what kernels and functions have there must be constant."""
         for owner in self._owners.values():
             names: Mapping[str, object] = vars(owner)
-            self._bindings += [(names, name, names.get(name, _NOTHING)) for name in self._attributes]
+            found = [(names, name, names.get(name, _NOTHING)) for name in self._attributes]
+            if isinstance(owner, Kernel | FunctionType) and not all(value is _NOTHING or _is_constant(value) for _, _, value in found):
+                raise _Unsteady
+            self._spaces.append((owner, names))
+            self._bindings += found
 
 
 _NOTHING = object()
@@ -113,6 +124,13 @@ _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _GROUPS = ("tensor", "tile", "system")
 """Parts of the language that are objects with operators of their own."""
 _IMPURE = frozenset(map(id, BUILTINS)) - PURE - _PURE_TOO
+
+
+def _is_constant(value: object) -> bool:
+    """Whether a value stays what it is, and does the same whenever it is called."""
+    if type(value) is tuple or type(value) is frozenset:
+        return all(map(_is_constant, cast("tuple[object, ...]", value)))
+    return id(value) not in _IMPURE and (isinstance(value, DynVar) or is_plain(value))
 
 
 def _codes(code: CodeType) -> list[CodeType]:
