@@ -7,7 +7,7 @@ import html
 import inspect
 import textwrap
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
@@ -104,9 +104,9 @@ class JITFunction(Programs):
         compiled = found.program
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
         result = compiled.checked(values, config)
-        if bound.direct:
+        names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)
+        if bound.direct and _says_all(bound, names):
             if compiled.called and self._called:  # a kernel that runs once pays nothing for warm calls
-                names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)
                 self._serve(found, {name: bound.values[name] for name in names}, config, seen)
             compiled.called = self._called = True
         return result
@@ -332,6 +332,11 @@ class JITFunction(Programs):
         others, objects = bind_others(definition, values)
         bound = {param.name: arguments.get(param.name) or others[param.name] for param in definition.params}
         return BoundArguments(values, bound, objects=objects)
+
+
+def _says_all(bound: BoundArguments, names: Collection[str]) -> bool:
+    """Whether the arguments that a call gives are all tensors that it has: none is given as None, and none is the default of a parameter."""
+    return all(name in bound.values for name in names) and not any(name not in names and view_of(value) is not None for name, value in bound.values.items())
 
 
 enable(JITFunction)
