@@ -317,6 +317,83 @@ def test_a_kernel_that_is_edited_while_the_process_runs_is_tuned_anew() -> None:
     assert len(clock.asked) > timed
 
 
+def reader(configs: list[dict[str, int]], policy: str) -> tuple[Callable[[], tuple[Autotuned, Clock]], Callable[..., None]]:
+    """A kernel that reads how many rows it works on: `rows=6` is right where 6 divides them; with `more=1` it adds what only such a candidate reads."""
+    used, added = 24, 0.0
+
+    @pl.jit(on_drift=policy)
+    def part(x: pl.Tensor, out: pl.InOut[pl.Tensor], rows: int = 4, more: int = 0):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for i in pl.range(used // rows):
+                pl.store(pl.load(x, [i * rows, 0], [rows, x.shape[1]]) * 2.0 + (added if more else 0.0), [i * rows, 0], out)
+
+    def change(rows: int, more: float = 0.0) -> None:
+        nonlocal used, added
+        used, added = rows, more
+
+    return lambda: tuned(part, configs=configs), change
+
+
+def covered(kernel: Autotuned) -> int:
+    x, out = data(), np.zeros((ROWS, COLUMNS), np.float32)
+    kernel(x, out)
+    rows = int(out.any(axis=1).sum())
+    np.testing.assert_allclose(out[:rows], 2 * x[:rows], rtol=1e-6)
+    return rows
+
+
+def test_a_choice_holds_for_what_the_kernel_read_and_for_nothing_else_in_the_process_and_from_disk() -> None:
+    make, change = reader([{"rows": 4}, {"rows": 6}], "recompile")
+    kernel, clock = make()
+    assert [covered(kernel) for _ in range(3)] == [24] * 3 and kernel.best(data(), data()).arguments == {"rows": 6}
+    change(16)
+    assert [covered(kernel) for _ in range(3)] == [16] * 3 and kernel.best(data(), data()).arguments == {"rows": 4}
+    timed = len(clock.asked)
+    for rows in (24, 16):  # both are known now, here and on disk
+        change(rows)
+        again, second = make()
+        assert covered(kernel) == covered(again) == rows and again.tune(data(), data()).timed == 0
+        kernel.cache_clear()
+        assert covered(kernel) == rows
+        assert second.asked == [] and len(clock.asked) == timed
+
+
+def test_what_only_a_candidate_reads_counts_too() -> None:
+    make, change = reader([{"rows": 4}, {"rows": 6, "more": 1}], "recompile")
+    kernel, _ = make()
+    covered(kernel)
+    assert kernel.best(data(), data()).arguments["rows"] == 6
+    change(24, 1.0)
+    fresh, _ = make()
+    for one in (kernel, fresh):
+        assert covered(one) == 24 and one.best(data(), data()).arguments["rows"] == 4
+    change(24)
+    assert kernel.tune(data(), data()).best.arguments["rows"] == 6, "what was wrong then is right now"
+
+
+def test_a_change_that_is_refused_is_no_fault_of_the_candidates() -> None:
+    make, change = reader([{"rows": 4}, {"rows": 6}], "raise")
+    kernel, _ = make()
+    covered(kernel)
+    change(16)
+    for use in (lambda: covered(kernel), lambda: kernel.best(data(), data()), lambda: kernel.tune(data(), data())):
+        with pytest.raises(errors.StaleCaptureError, match="changed from 24 to 16"):
+            use()
+    kernel.cache_clear()
+    assert covered(kernel) == 16
+
+
+@pytest.mark.parametrize(
+    "seconds", [{4: 0.0, 6: 0.0}, {4: 0.0, 6: -3.0}, {4: -1.0, 6: -2.0}, {4: 1, 6: 0}, {4: float("nan"), 6: 5.0}, {4: float("inf"), 6: -5.0}]
+)
+def test_a_timer_may_give_any_number(seconds: dict[int, float]) -> None:
+    kernel, _ = tuned(configs={"rows": [4, 6]}, timer=lambda choice, run: seconds[choice.arguments["rows"]])  # type: ignore[index]
+    found = kernel.tune(data())
+    assert found.best.arguments["rows"] == (4 if seconds[4] == seconds[6] else 6) and found.speedup is None
+    assert all(rejected == f"the timer says {seconds[4]}" for _, _, _, rejected in found.rows if rejected)
+    assert str(found)
+
+
 def test_later_calls_are_as_native_as_those_of_any_kernel() -> None:
     kernel, _ = tuned()
     x = data()

@@ -18,9 +18,11 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation
 from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.asking import asking
+from tilejit.jit.reads.watch import asked_of
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.tune.keys import ITEM, coarse, keyed, signature_of
 from tilejit.jit.tune.progress import progress_of
+from tilejit.jit.tune.reads import Standing, asked_by, digest_of
 from tilejit.jit.tune.record import Record, load
 from tilejit.jit.tune.result import Tuning
 from tilejit.jit.tune.search import EFFORTS, Search
@@ -37,6 +39,7 @@ from tilejit.runtime.targets import row_of
 from tilejit.runtime.threads import thread_count
 
 if TYPE_CHECKING:
+    from tilejit.jit.reads.trace import Trace
     from tilejit.tile_ir.program import Program
     from tilejit.view.profile import Profile
 
@@ -95,8 +98,8 @@ class Autotuned(Kernel):
         self._function = cast("FunctionType", kernel.definition.function)
         self._parts = kernel.definition.parts
         self._variants: dict[str, Variant] = {}
-        self._known: dict[object, Variant] = {}
-        self._decided: dict[str, Choice] = {}
+        self._known: dict[object, tuple[Variant, Standing]] = {}
+        self._decided: dict[str, Record] = {}
         self._lock = new_lock()
 
     def __repr__(self) -> str:
@@ -116,21 +119,36 @@ class Autotuned(Kernel):
         if replaced_part(self._function, self._parts) is not None:  # edited while the process runs: choices and variants are of the old text
             self._forget()
         seen = signature_of(args, kwargs, config)
-        found = self._known.get(seen) if seen is not None else None
-        if found is not None:
-            return found
+        known = self._known.get(seen) if seen is not None else None
+        if known is not None and known[1].holds():
+            return known[0]
         if any(name in kwargs for name in self.space.arguments) or len(args) > self._first_tuned or recording() is not None:
             return Variant(self.kernel, {})  # as the caller says
         try:
-            choice = self._decide(Call(args, kwargs, config))
+            call = Call(args, kwargs, config)
+            record = self._decide(call)
+            standing = self._standing(record, call) if seen is not None else None
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)
-        found = self.variant(choice)
-        if seen is not None:
+        found = self.variant(record.choice)
+        if standing is not None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            self._known[seen] = found
+            self._known[seen] = found, standing
         return found
+
+    def _standing(self, record: Record, call: Call) -> Standing | None:
+        """What calls like this one have to look at before they take the same choice; None: they have to decide again."""
+        policy = self.kernel._policy()
+        if policy == "ignore" or not row_of(record.key.platform).cacheable:
+            return Standing(())
+        first, best = (asked_by(self.variant(choice), call) for choice in (self.space[self.space.first], record.choice))
+        same = (record.key.own["reads"], record.reads.get(cast("Point", record.best))) == (self._digest(first), self._digest(best))
+        if not same or any(asked.given for trace in (first, best) for asked in trace.log):
+            return None  # changed meanwhile, or an argument was asked, which may answer something else next time
+        if asked_of(first) <= asked_of(best):
+            return Standing((best,) if policy == "recompile" else ())  # else the call itself says what changed
+        return Standing((first, best))
 
     @property
     def _first_tuned(self) -> int:
@@ -168,7 +186,7 @@ class Autotuned(Kernel):
 
     def best(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Choice:
         """What a call like this one runs with; found now if it is not known."""
-        return self._decide(Call(args, kwargs, config))
+        return self._decide(Call(args, kwargs, config)).choice
 
     def tune(self, *args: object, effort: str | None = None, budget: float | None = None, config: RunConfig | None = None, **kwargs: object) -> Tuning:
         """Search, also where a choice is known: what was timed before is not timed again."""
@@ -183,24 +201,33 @@ class Autotuned(Kernel):
             self._known.clear()
             return self._search(load(key, self.space), call, options)
 
-    def _decide(self, call: Call) -> Choice:
+    def _decide(self, call: Call) -> Record:
+        """The search that decides for such a call, made now unless there is one for the answers of now."""
         key = self._key(call)
         if not row_of(key.platform).cacheable:
-            return self.space[self.space.first]
+            return Record(key, self.space, best=self.space.first)
         found = self._decided.get(key.digest)
-        if found is not None:
+        if found is not None and self._stands(found, call):
             return found
         with self._lock:
-            if key.digest not in self._decided:
-                record = load(key, self.space)
-                if record.best is None:
-                    with disk.store().building(key.digest):
-                        record = load(key, self.space)  # another process may have searched meanwhile
-                        if record.best is None:
-                            self._search(record, call, self.options)
-                assert record.best is not None
-                self._decided[key.digest] = self.space[record.best]
-        return self._decided[key.digest]
+            record = load(key, self.space)
+            if not self._stands(record, call):
+                with disk.store().building(key.digest):
+                    record = load(key, self.space)  # another process may have searched meanwhile
+                    if not self._stands(record, call):
+                        self._search(record, call, self.options)
+            self._decided[key.digest] = record
+            return record
+
+    def _stands(self, record: Record, call: Call) -> bool:
+        """Whether a search is finished, and its choice was made for what Python answers now; what the first candidate is answered is in the key."""
+        return record.best is not None and record.reads.get(record.best) == self._reads(record.choice, call)
+
+    def _reads(self, choice: Choice, call: Call) -> str:
+        return self._digest(asked_by(self.variant(choice), call))
+
+    def _digest(self, trace: Trace) -> str:
+        return digest_of(trace, given=self.options.key is None)
 
     def _search(self, record: Record, call: Call, options: Options) -> Tuning:
         if settings.RUN_ONLY.value:
@@ -208,11 +235,15 @@ class Autotuned(Kernel):
             help = "tune it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable"
             raise ArtifactError(f"{name} would have to be tuned, and {settings.RUN_ONLY.variable} forbids it", help=help)
         start = saved = time.monotonic()
+        if any(record.reads.get(point) != self._reads(self.space[point], call) for point in record.timings):
+            record.start_anew()  # something that one of them read is another now: it may be right or wrong now, and so may those that were compared with it
         trials = KernelTrials(self.variant, self.space, call, options.timer, record.timings)
         shown = progress_of(f"tuning {self.kernel.__name__}", len(self.space), options.progress)
 
         def tried(point: Point) -> None:
             nonlocal saved
+            if point not in record.reads:
+                record.reads[point] = self._reads(self.space[point], call)
             shown.update(len(record.timings), str(self.space[point]))
             if time.monotonic() - saved > _SAVE_EVERY:
                 record.save()
@@ -234,7 +265,7 @@ class Autotuned(Kernel):
                 raise self._none_right(trials)
             record.best, record.effort = best, options.effort
             done = Tuning(self.kernel.__name__, self.space, best, record.timings, options.effort, trials.compiled, trials.timed, time.monotonic() - start)
-            self._decided[record.key.digest] = done.best
+            self._decided[record.key.digest] = record
             summary = done.summary
             return done
         finally:
@@ -252,7 +283,7 @@ class Autotuned(Kernel):
     # keys ---------------------------------------------------------------------------------------------------------------------
 
     def _key(self, call: Call) -> disk.Key:
-        """What a choice stands on: the kernel with its helpers, the candidates, the machine, of the arguments what `key` names, else what is compiled for."""
+        """What a choice stands on: the kernel with its helpers and reads, the candidates, the machine, of the arguments what `key` names, else all."""
         kernel, tuned = self.kernel, self.space[self.space.first].arguments
         with asking(kernel) as ask:
             trace = ask(kernel._trace())
@@ -273,6 +304,8 @@ class Autotuned(Kernel):
             "space": self.space.digest(),
             "threads": call.config.num_threads if call.config and call.config.num_threads else thread_count(),
         }
+        if row_of(whole.platform).cacheable:
+            own["reads"] = self._reads(self.space[self.space.first], call)
         return disk.Key(own, whole.platform, whole.device)
 
     def keep_for(self, module: str, *args: object, config: RunConfig | None = None, **kwargs: object) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from tilejit.jit.disk.kernels import Key
 from tilejit.jit.disk.stores import store
 from tilejit.jit.tune.search import Timing, Timings
-from tilejit.jit.tune.space import Point, Space
+from tilejit.jit.tune.space import Choice, Point, Space
 from tilejit.runtime.store.entry import CacheEntry
 
 SECTION = "tuning.json"
@@ -27,12 +27,27 @@ class Record:
     best: Point | None = None
     effort: str = ""
     """Of the search that found the best one; empty: it was stopped."""
+    reads: dict[Point, str] = field(default_factory=dict[Point, str])
+    """A digest of what Python answered to each candidate that was tried."""
+
+    @property
+    def choice(self) -> Choice:
+        """The winner of a finished search."""
+        assert self.best is not None
+        return self.space[self.best]
+
+    def start_anew(self) -> None:
+        """Forget what was tried."""
+        self.timings.clear()
+        self.reads.clear()
+        self.best, self.effort = None, ""
 
     def save(self) -> None:
         """Write it; a cache that fails is no failure."""
         rows = [
-            {"point": list(point), "candidate": str(self.space[point]), "seconds": timing.seconds, "rejected": timing.rejected}
+            {"point": list(point), "candidate": str(self.space[point]), "seconds": timing.seconds, "rejected": timing.rejected, "reads": self.reads[point]}
             for point, timing in self.timings.items()
+            if point in self.reads  # else it was stopped before anything was known
         ]
         text = json.dumps({"best": self.best, "effort": self.effort, "candidates": rows}, indent=1)
         store().put(CacheEntry(self.key.digest, dict(self.key.fields), {SECTION: text.encode()}))
@@ -48,7 +63,8 @@ def load(key: Key, space: Space) -> Record:
         found = cast("Mapping[str, Any]", json.loads(entry.sections[SECTION]))
         for row in found["candidates"]:
             seconds = [float(value) for value in row["seconds"]]
-            made.timings[_point(space, row["point"])] = Timing(seconds, str(row["rejected"]))
+            point = _point(space, row["point"])
+            made.timings[point], made.reads[point] = Timing(seconds, str(row["rejected"])), str(row["reads"])
         made.best = None if found["best"] is None else _point(space, found["best"])
         made.effort = str(found["effort"])
     except (KeyError, TypeError, ValueError) as error:

@@ -34,9 +34,9 @@ class Tuning:
 
     @property
     def speedup(self) -> float | None:
-        """Times as fast as untuned; None where that does not run."""
+        """Times as fast as untuned; None where that does not run, or a timer gives what are no times."""
         first, best = self.timings.get(self.space.first, Timing()).median, self.timings[self.point].median
-        return first / best if best and first < float("inf") else None
+        return first / best if best > 0 and 0 < first < float("inf") else None
 
     @property
     def rows(self) -> list[tuple[str, float | None, int, str]]:

@@ -104,13 +104,13 @@ class Search:
                 self.trials.ensure(point, samples)
             running = [point for point in running if point in self.trials.timings and not self.trials.timings[point].rejected]
             least = min((self.trials.timings[point].early(samples) for point in running), default=0.0)
-            running = [point for point in running if self.trials.timings[point].early(samples) <= slow * least]
+            running = [point for point in running if self.trials.timings[point].early(samples) <= _at_most(least, slow)]
         return min(running, key=self._early_rank, default=None)
 
     def _final(self) -> Point | None:
         """The best of all, the closest ones timed more often and in turns."""
         right = sorted((point for point, timing in self.trials.timings.items() if timing.median < float("inf")), key=self._early_rank)[:_FINALISTS]
-        close = [point for point in right if self._early_rank(point)[0] <= _SLOW[-1] * self._early_rank(right[0])[0]]
+        close = [point for point in right if self._early_rank(point)[0] <= _at_most(self._early_rank(right[0])[0], _SLOW[-1])]
         for samples in range(_SAMPLES[-1] + 1, _FINAL + 1) if len(close) > 1 else ():
             for point in close:
                 if not self.over():
@@ -122,3 +122,8 @@ class Search:
 
     def _early_rank(self, point: Point) -> tuple[float, Point]:
         return self.trials.timings[point].early(_SAMPLES[-1]), point
+
+
+def _at_most(least: float, slow: float) -> float:
+    """The time of who is so many times as slow as the best; a timer may count from anywhere, also below zero."""
+    return least + (slow - 1) * abs(least)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilejit.errors import TilejitError
+from tilejit.errors import StaleCaptureError, TilejitError
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.tune.search import Timing, Timings
 from tilejit.jit.tune.space import Choice, Point, Space
@@ -132,8 +133,12 @@ class KernelTrials:
         ready = self._prepared(point, timing)
         timing = self.timings[point]
         while ready is not None and len(timing.seconds) < samples:
-            timing.seconds.append(self._timer(ready.choice, ready.run) if self._timer is not None else ready.seconds())
+            spent = self._timer(ready.choice, ready.run) if self._timer is not None else ready.seconds()
             self.timed += 1
+            if not math.isfinite(spent):
+                timing.rejected = f"the timer says {spent}"
+                break
+            timing.seconds.append(spent)
         self.tried(point)
 
     def _prepared(self, point: Point, timing: Timing) -> Prepared | None:
@@ -145,6 +150,8 @@ class KernelTrials:
         choice = self._space[point]
         try:
             made = Prepared(self._variant(choice), choice, self._call)
+        except StaleCaptureError:
+            raise  # no fault of the candidate: none of them may be compiled for what is read now
         except TilejitError as error:
             return self._refused(point, error)
         self._compiled.add(point)
