@@ -190,6 +190,18 @@ def whole_products(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor]):
 
 
 @pl.jit
+def cells_beside_vectors(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
+    """One cell of rank 2 and a vector of rank 1, either of which has a single row."""
+    with pl.at(level=pl.Level.CORE_GROUP):
+        smallest = x.min(axis=-2, keepdims=False)
+        cell = pl.add(y, 2.0)
+        rest = 1.0 - smallest
+        pl.system.cacheinvalid(y)
+        pl.assemble(a, rest, [1])
+        pl.assemble(b, cell, [0, 1])
+
+
+@pl.jit
 def softmax(x: pl.Tensor, a: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
@@ -261,6 +273,7 @@ def cases() -> list[tuple[Any, list[Array]]]:
     found.append((rows_of_itself, [rows, marks, np.array([[3, 0, 2, 1, 3, 0, 2, 1, 9, 4]], np.int32)]))
     found.append((blocks_of_itself, [rows, np.array([[3, 0, 4, 1, 2]], np.int32)]))
     found.append((cells_of_windows, [rows, rng.permutation(10)[np.arange(12) % 10].reshape(4, 3).astype(np.int32), rows[:4] * 2, np.zeros((4, 3), np.float32)]))
+    found.append((cells_beside_vectors, [rows, rows[:1, :1].copy(), np.ones(25, np.float32), np.ones((3, 3), np.float32)]))
     large = [rng.integers(-(1 << 62), 1 << 62, shape) for shape in ((12, 7), (7, 9))]
     found.append((whole_products, [*large, np.zeros((12, 9), np.int64)]))
     sides = [rng.integers(-99, 99, (40, 19)).astype(np.int32), rng.integers(-99, 99, (19, 35)).astype(np.int32)]

@@ -175,6 +175,36 @@ def test_trips_that_read_what_others_write_stay_in_one_program() -> None:
     assert "tl.debug_barrier()" in made.kernels[0].text
 
 
+@pl.jit
+def turns_that_overwrite(x: pl.Tensor, many: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor], c: pl.Out[pl.Tensor], e: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="shifted"):
+        t = pl.load(x, [0, 0], [1, 16])
+        for i in pl.range(3):
+            pl.store(t, [0, i], a)
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="beside"):
+        t = pl.load(x, [0, 0], [1, 16])
+        for i in pl.range(3):
+            t = pl.add(t, 1.0)
+            pl.store(t, [0, i * 16], b)
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="anywhere"):
+        for i in pl.range(3):
+            at = pl.cast(pl.read(many, [i]), pl.INDEX)
+            pl.store(pl.load(x, [i, 0], [1, 16]), [i + at, 0], c)
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="nested"):
+        for i in pl.range(3):
+            for j in pl.range(2):
+                pl.store(pl.load(x, [i, 0], [1, 16]), [i * 2 + j, 0], e)
+
+
+def test_turns_that_may_overwrite_what_others_wrote_run_one_after_the_other() -> None:
+    x, *outputs = (np.zeros((6, 64), np.float32) for _ in range(5))
+    made = planned(turns_that_overwrite, x, np.zeros(3, np.int32), *outputs)
+    launches = [step for step in made.entries["turns_that_overwrite"].steps if isinstance(step, plan.Launch)]
+    turns = {made.kernels[step.kernel].name: (step.grid[0], made.kernels[step.kernel].text.rpartition(" in range(")[2]) for step in launches}
+    found = {name: (programs, "debug_barrier" in text) for name, (programs, text) in turns.items()}
+    assert found == {"shifted": (1, True), "beside": (1, False), "anywhere": (1, True), "nested": (3, False)}
+
+
 def test_numbers_that_may_not_fit_in_32_bits_are_wide() -> None:
     block = Scalar("block", INDEX, (0, 65_535))
     assert numbers.mul(block, index(1024)).text == "(block * 1024)"

@@ -84,6 +84,11 @@ def _is_quiet(op: Operation) -> bool:
     return isinstance(op, d.EffectOp) and op.op in ("device_assert",)
 
 
+def turns_apart(loop: d.ForOp) -> bool:
+    """Whether every turn of a loop that stores surely does so where no other turn stores or loads."""
+    return _stores_apart([loop], list(loop.body.block.walk()))
+
+
 def _stores_apart(loops: Sequence[d.ForOp], inner: Sequence[Operation]) -> bool:
     variables = [loop.body.block.args[0] for loop in loops]
     steps = {loop.body.block.args[0]: int(constant_of(loop.step) or 1) for loop in loops}
@@ -99,7 +104,7 @@ def _stores_apart(loops: Sequence[d.ForOp], inner: Sequence[Operation]) -> bool:
             return False  # The elements that it found tell the turns apart.
         if store.static("atomic"):
             continue
-        if starts is None or not all(_separates(variable, starts, sizes, variables, steps[variable]) for variable in variables):
+        if starts is None or not all(_separates(variable, starts, sizes, loops[0], steps[variable]) for variable in variables):
             return False
         windows.setdefault(root, []).append(tuple(_key(start) for start in starts))
     if any(len(set(places)) > 1 for places in windows.values()):
@@ -158,13 +163,30 @@ def _window(buffer: SSAValue, offsets: Sequence[SSAValue] | None) -> tuple[SSAVa
     return buffer, starts, None
 
 
-def _separates(variable: SSAValue, starts: Sequence[Affine], sizes: Sequence[int | None], variables: Sequence[SSAValue], step: int) -> bool:
-    """Whether two trips of a loop surely write different cells: in some dim only this variable moves the window, by its size or more."""
+def _separates(variable: SSAValue, starts: Sequence[Affine], sizes: Sequence[int | None], outermost: d.ForOp, step: int) -> bool:
+    """Whether two trips of a loop surely write different cells: in some dim this variable moves the window by its size and by what else moves it, or more."""
     for (terms, _), size in zip(starts, sizes, strict=True):
         factor = terms.get(variable, 0)
-        if size is not None and abs(factor) * step >= size and factor and not any(other in terms for other in variables if other is not variable):
+        others = [(reach, other) for value, other in terms.items() if value is not variable and (reach := _reach(value, outermost)) != 0]
+        known = sum(reach * abs(other) for reach, other in others if reach is not None)
+        if size is not None and factor and abs(factor) * step >= size + known and all(reach is not None for reach, _ in others):
             return True
     return False
+
+
+def _reach(value: SSAValue, outermost: d.ForOp) -> int | None:
+    """How far a number may be from itself in another trip; None where nobody knows, as of a number that is read."""
+    owner = value.owner
+    if not _inside(value, outermost):
+        return 0
+    if isinstance(owner, d.ApplyOp | d.DimOp):
+        scalar = isinstance(owner, d.DimOp) or is_scalar_op(owner)
+        return 0 if scalar and all(_reach(operand, outermost) == 0 for operand in owner.operands) else None
+    loop = None if isinstance(owner, Operation) else owner.parent_op()
+    if not isinstance(loop, d.ForOp) or value is not loop.body.block.args[0]:
+        return None
+    lower, upper = constant_of(loop.lower), constant_of(loop.upper)
+    return max(abs(upper - lower) - 1, 0) if isinstance(lower, int) and isinstance(upper, int) else None
 
 
 def _key(start: Affine) -> tuple[object, ...]:

@@ -52,7 +52,9 @@ def _same_rows(before: Sequence[Member], new: Sequence[Member], op: Operation) -
         other = second if shape is first else first
         if all(extent == 1 for extent in shape[:-1]) and shape[-1] == other[-1] and all(isinstance(m, d.ApplyOp) and folds(m) is None for m in members):
             return _stays(members, [*before, *new], op)
-    return rows_only and all(_fits(value, first[:-1]) for member in new for value in member.operands if _made_by(value, before))
+    # Ranks differ where a vector of rank 1 meets one cell of rank 2: the space of both must be the wider one.
+    fitting = rows_only and _shape([*before, *new]) == (second if first[-1] == 1 else first)
+    return fitting and all(_fits(value, first[:-1]) for member in new for value in member.operands if _made_by(value, before))
 
 
 def _stays(members: Sequence[Member], everything: Sequence[Member], op: Operation) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from xdsl.ir import Block, SSAValue
 
 from tilejit.backends import checks
+from tilejit.backends.cuda.grids.independent import turns_apart
 from tilejit.backends.cuda.products import specialise
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body, constant_extent
@@ -139,7 +140,7 @@ def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
     inits = [body.handed(init, result) for init, result in zip(op.inits, op.results, strict=True)]
     carried = Carried(body, op.results, inits, [name_hint(arg) for arg in block.args[1:]])
     carried.assign(inits)
-    meets = _meets_itself(body, block)
+    meets = _meets_itself(body, op)
     if not meets and _meets_before(body, block):
         body.order.barrier(body.out)
 
@@ -221,13 +222,13 @@ def _traffic(block: Block) -> tuple[set[SSAValue], set[SSAValue]] | None:
     return written, read
 
 
-def _meets_itself(body: Body, block: Block) -> bool:
-    """Whether a loop may read in one turn what it wrote in another."""
-    found = _traffic(block)
+def _meets_itself(body: Body, op: d.ForOp) -> bool:
+    """Whether a loop may read or overwrite in one turn what it wrote in another."""
+    found = _traffic(op.body.block)
     if found is None:
         return True
     written, read = found
-    return bool(written & read) or _same_memory(body, written, read)
+    return bool(written & read) or _same_memory(body, written, read) or (bool(written) and not turns_apart(op))
 
 
 def _meets_before(body: Body, block: Block) -> bool:
