@@ -194,6 +194,9 @@ def turns_that_overwrite(x: pl.Tensor, many: pl.Tensor, a: pl.Out[pl.Tensor], b:
         for i in pl.range(3):
             for j in pl.range(2):
                 pl.store(pl.load(x, [i, 0], [1, 16]), [i * 2 + j, 0], e)
+    with pl.at(level=pl.Level.CORE_GROUP, name_hint="wider"):
+        for i in pl.range(3):
+            pl.store(pl.col_sum(pl.load(e, [i, 0], [2, 16])), [i, 0], e)
 
 
 def test_turns_that_may_overwrite_what_others_wrote_run_one_after_the_other() -> None:
@@ -202,7 +205,7 @@ def test_turns_that_may_overwrite_what_others_wrote_run_one_after_the_other() ->
     launches = [step for step in made.entries["turns_that_overwrite"].steps if isinstance(step, plan.Launch)]
     turns = {made.kernels[step.kernel].name: (step.grid[0], made.kernels[step.kernel].text.rpartition(" in range(")[2]) for step in launches}
     found = {name: (programs, "debug_barrier" in text) for name, (programs, text) in turns.items()}
-    assert found == {"shifted": (1, True), "beside": (1, False), "anywhere": (1, True), "nested": (3, False)}
+    assert found == {"shifted": (1, True), "beside": (1, False), "anywhere": (1, True), "nested": (3, False), "wider": (1, True)}
 
 
 def test_numbers_that_may_not_fit_in_32_bits_are_wide() -> None:

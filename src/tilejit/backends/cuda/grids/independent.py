@@ -90,12 +90,15 @@ def turns_apart(loop: d.ForOp) -> bool:
 
 
 def _stores_apart(loops: Sequence[d.ForOp], inner: Sequence[Operation]) -> bool:
-    variables = [loop.body.block.args[0] for loop in loops]
     steps = {loop.body.block.args[0]: int(constant_of(loop.step) or 1) for loop in loops}
+
+    def apart(starts: Sequence[Affine], sizes: Sequence[int | None]) -> bool:
+        return all(_separates(variable, starts, sizes, loops[0], step) for variable, step in steps.items())
+
     stores = [op for op in inner if isinstance(op, d.StoreOp | d.ElementWrite)]
     if not stores or any(written_by(op) is not None for op in inner):
         return False
-    windows: dict[SSAValue, list[tuple[object, ...]]] = {}
+    windows: dict[SSAValue, tuple[object, list[int | None]]] = {}
     for store in stores:
         root, starts, sizes = _place(store)
         if _made_inside(root, loops[0]):
@@ -104,17 +107,33 @@ def _stores_apart(loops: Sequence[d.ForOp], inner: Sequence[Operation]) -> bool:
             return False  # The elements that it found tell the turns apart.
         if store.static("atomic"):
             continue
-        if starts is None or not all(_separates(variable, starts, sizes, loops[0], steps[variable]) for variable in variables):
+        if starts is None:
             return False
-        windows.setdefault(root, []).append(tuple(_key(start) for start in starts))
-    if any(len(set(places)) > 1 for places in windows.values()):
-        return False
+        place, before = windows.get(root, (_key(starts), sizes))
+        windows[root] = place, _larger(sizes, before)
+        if place != _key(starts) or not apart(starts, windows[root][1]):
+            return False
     for op in inner:
         for buffer in _reads(op):
-            root, starts, _ = _window(buffer, op.offsets if isinstance(op, d.LoadOp) else None)
-            if root in windows and (starts is None or tuple(_key(start) for start in starts) not in windows[root]):
+            root, starts = _window(buffer, op.offsets if isinstance(op, d.LoadOp) else None)
+            if root not in windows:
+                continue
+            place, stored = windows[root]
+            sizes = _sizes(op.result if isinstance(op, d.LoadOp) else buffer, buffer)
+            if starts is None or place != _key(starts) or not apart(starts, _larger(sizes, stored)):
                 return False
     return True
+
+
+def _larger(first: Sequence[int | None], second: Sequence[int | None]) -> list[int | None]:
+    """The sizes of a window that holds two with the same start; None where nobody knows."""
+    return [max(a, b) if a is not None and b is not None else None for a, b in zip(first, second, strict=True)]
+
+
+def _sizes(value: SSAValue, buffer: SSAValue) -> list[int | None]:
+    """How much of each dim of a buffer a value takes that lies there."""
+    shape = d.shaped_type(value).shape
+    return [1] * (d.shaped_type(buffer).rank - len(shape)) + [extent if isinstance(extent, int) else None for extent in shape]
 
 
 def _reads(op: Operation) -> list[SSAValue]:
@@ -139,18 +158,16 @@ def _made_inside(root: SSAValue, loop: d.ForOp) -> bool:
 
 def _place(op: d.StoreOp | d.ElementWrite) -> tuple[SSAValue, list[Affine] | None, list[int | None]]:
     """Where a store writes: the root buffer, a start per dim, and sizes."""
-    root, starts, _ = _window(op.buffer, op.offsets if isinstance(op, d.StoreOp) else op.indices)
+    root, starts = _window(op.buffer, op.offsets if isinstance(op, d.StoreOp) else op.indices)
     if isinstance(op, d.ElementWrite):
         return root, starts, [1] * (len(starts) if starts is not None else 0)
-    shape = d.shaped_type(op.value).shape
-    rank = d.shaped_type(op.buffer).rank
-    sizes: list[int | None] = [1] * (rank - len(shape)) + [extent if isinstance(extent, int) else None for extent in shape]
+    sizes = _sizes(op.value, op.buffer)
     if starts is not None and len(starts) != len(sizes):
         return root, None, []
     return root, starts, sizes
 
 
-def _window(buffer: SSAValue, offsets: Sequence[SSAValue] | None) -> tuple[SSAValue, list[Affine] | None, None]:
+def _window(buffer: SSAValue, offsets: Sequence[SSAValue] | None) -> tuple[SSAValue, list[Affine] | None]:
     rank = d.shaped_type(buffer).rank
     starts: list[Affine] | None = [affine(offset) for offset in offsets] if offsets is not None else [({}, 0)] * rank
     while isinstance(buffer.owner, d.WindowOp | d.ViewOp | d.StridedOp):
@@ -160,7 +177,7 @@ def _window(buffer: SSAValue, offsets: Sequence[SSAValue] | None) -> tuple[SSAVa
         elif starts is not None:
             starts = [add(start, affine(offset)) for start, offset in zip(starts, owner.offsets, strict=True)]
         buffer = owner.buffer
-    return buffer, starts, None
+    return buffer, starts
 
 
 def _separates(variable: SSAValue, starts: Sequence[Affine], sizes: Sequence[int | None], outermost: d.ForOp, step: int) -> bool:
@@ -189,5 +206,5 @@ def _reach(value: SSAValue, outermost: d.ForOp) -> int | None:
     return max(abs(upper - lower) - 1, 0) if isinstance(lower, int) and isinstance(upper, int) else None
 
 
-def _key(start: Affine) -> tuple[object, ...]:
-    return (frozenset(start[0].items()), start[1])
+def _key(starts: Sequence[Affine]) -> tuple[object, ...]:
+    return tuple((frozenset(terms.items()), constant) for terms, constant in starts)
