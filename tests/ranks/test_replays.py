@@ -188,6 +188,85 @@ def test_programs_and_failures(texts: Texts) -> None:
     assert len(texts) == 1 + 3
 
 
+@pl.program
+class Nested:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def by(self, x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], factor: pl.Scalar[pl.INT32]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y[:] = x * pl.cast(factor, pl.FP32)
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def inner(self, x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            self.by(x[r], y[r], FACTOR, device=r)
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def outer(self, x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        self.inner(x, y)
+
+
+def test_what_the_other_host_functions_of_a_program_read_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: Any = ir.compile(Nested)
+    x = rows(7)
+    for factor in (2, 2, 7, 7):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        np.testing.assert_array_equal(compiled["outer"](x, config=on(2)), x * factor)
+
+
+# what is bound while a text runs ---------------------------------------------------------------------------------------------------
+
+
+STATE: dict[str, str] = {"global": "FACTOR = {}", "cell": "hold({})", "attribute": "owner.value = {}"}
+SPELLED = {"global": "FACTOR", "cell": "held()", "attribute": "owner.value"}
+
+
+@pytest.mark.parametrize("where", ["host", "helper", "inner host"])
+@pytest.mark.parametrize("kind", STATE)
+def test_what_other_threads_bind_while_a_text_runs_and_take_back_is_not_kept(kind: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names mean something else from the moment that they were looked at until the text has run: a record of that is none of theirs."""
+    names: dict[str, Any] = {"pl": pl, "pld": pld, "NR": NR, "times": times}
+    params = "x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]"
+    factor = "read()" if where == "helper" else SPELLED[kind]
+    launches = f"for r in pl.range(pld.world_size()): times(x[r], y[r], {factor}, device=r)"
+    text = f"""
+def made(number):
+    def held():
+        return number
+    def hold(new):
+        nonlocal number
+        number = new
+    return held, hold
+FACTOR, (held, hold) = 3, made(3)
+def owner():
+    return 0
+owner.value = 3
+def read():
+    return {SPELLED[kind]}
+@pl.jit.host
+def inner({params}):
+    {launches}
+@pl.jit.host
+def host({params}):
+    {"inner(x, y)" if where == "inner host" else launches}
+"""
+    exec(text, names)
+    plain: Callable[..., object] = ranks.run_text
+
+    def meanwhile(*args: Any) -> object:
+        exec(STATE[kind].format(4), names)
+        try:
+            return plain(*args)
+        finally:
+            exec(STATE[kind].format(3), names)
+
+    x = rows(6)
+    with monkeypatch.context() as patch:
+        patch.setattr(ranks, "run_text", meanwhile)
+        names["host"](x, config=on(2))
+    for _ in range(2):
+        np.testing.assert_array_equal(names["host"](x, config=on(2)), x * 3)
+
+
 # what only looks steady ----------------------------------------------------------------------------------------------------------
 
 

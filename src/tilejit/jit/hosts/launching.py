@@ -116,5 +116,8 @@ def run_text(definition: Definition, recorder: Recorder, args: list[object], nam
     first = function.__code__.co_varnames[:1]
     if first and first[0] in definition.extra and definition.extra[first[0]] is not None:
         args = [definition.extra[first[0]], *args]
+    if recorder.copies is not None:
+        recorder.steady = recorder.steady and function in recorder.copies
+        function = recorder.copies.get(function, function)
     recorder.codes.add(function.__code__)
     return bound(function, Language(recorder))(*args, **(named or {}))

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from tilejit.runtime.ranks.engine import Engine
 
 
+Copies = Mapping[FunctionType, FunctionType] | None
+
+
 class Worker(Protocol):
     """Ranks that were started for several calls."""
 
@@ -112,7 +115,8 @@ def run_host(
             new = replay.take(plain)
         else:
             given = _Given(definition, args, named, engine.world, engine.here)
-            replay, new = _recorded(given, engine, config, me), given.new
+            copies = replays.names.copies if replays.names is not None and key is not None else None
+            replay, new = _recorded(given, engine, config, me, copies), given.new
             key = key if plain is not None and replay.again(plain) else None
         keep = worker is not None and worker.keeps(replay.plan)
         Call(engine, replay.plan, settled, keep).run()
@@ -123,9 +127,9 @@ def run_host(
     return order[0] if len(order) == 1 else tuple(order)
 
 
-def _recorded(given: _Given, engine: Engine, config: RunConfig | None, me: Callable[[Recorder], object] | None) -> Replay:
+def _recorded(given: _Given, engine: Engine, config: RunConfig | None, me: Callable[[Recorder], object] | None, copies: Copies) -> Replay:
     """Run the text."""
-    recorder, result = given.recorded(engine.world, config, me)
+    recorder, result = given.recorded(engine.world, config, me, copies)
     plan = recorder.finish()
     if engine.several:
         plan.facts = _facts(given.definition, recorder, given.values)
@@ -138,7 +142,7 @@ def recorded_only(definition: Definition, args: tuple[object, ...], named: Mappi
     if not args and not named:
         args = tuple(_allocated(param, None, {}) if param.tensor is not None else 0 for param in definition.params)
     world = world_of(distributed_config(config))
-    recorder, _ = _Given(definition, args, named, world, range(world)).recorded(world, config, None)
+    recorder, _ = _Given(definition, args, named, world, range(world)).recorded(world, config, None, None)
     return recorder
 
 
@@ -161,9 +165,9 @@ class _Given:
         shapes = {**views, **{name: view_of(array) for name, array in self.new.items()}}
         self.tensors = {name: _tensor(definition, name, view, self.values.get(name), stacks) for name, view in shapes.items()}
 
-    def recorded(self, world: int, config: RunConfig | None, me: Callable[[Recorder], object] | None) -> tuple[Recorder, object]:
+    def recorded(self, world: int, config: RunConfig | None, me: Callable[[Recorder], object] | None, copies: Copies) -> tuple[Recorder, object]:
         """Run the text on stand-ins; what the ranks will do, and what it returned."""
-        recorder = Recorder(Plan(world, device=self.device), config, symbols=self.symbols, framework=self.framework)
+        recorder = Recorder(Plan(world, device=self.device), config, symbols=self.symbols, framework=self.framework, copies=copies)
         recorder.plan.tensors = [tensor for tensor in self.tensors.values() if tensor.home is None and not isinstance(tensor, StackedTensor)]
         values = [self.tensors.get(param.name, self.values.get(param.name)) for param in self.definition.params]
         with recorder:

@@ -6,9 +6,8 @@ import dis
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import cast
+from typing import Any, cast
 
-from tilejit.frontend.hosts import is_full
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
 from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain
@@ -38,6 +37,8 @@ class Names:
         self._owners: dict[int, object] = {}
         """Objects whose attributes a text may read."""
         self._attributes: set[str] = set()
+        self.copies: dict[FunctionType, FunctionType] = {}
+        """Each function with one that reads what is noted here, whatever is bound meanwhile: what it says is true of these names and of no others."""
 
     def hold(self) -> bool:
         """Whether all of it is what it was."""
@@ -46,28 +47,35 @@ class Names:
                 return False
         if any(vars(owner) is not space for owner, space in self._spaces):
             return False
-        if any(not is_full(cell) or cell.cell_contents is not value for cell, value in self._cells):
+        if any(_content(cell) is not value for cell, value in self._cells):
             return False
         return all(replaced_part(function, parts) is None for function, parts in self._functions)
 
     # reading a text -----------------------------------------------------------------------------------------------------
 
-    def read(self, function: object, methods: Collection[str]) -> None:
-        """Take up a function; `methods`: what it may call on `self`."""
+    def read(self, function: object, methods: Collection[str]) -> FunctionType:
+        """Take up a function; `methods`: what it may call on `self`. Gives its copy."""
         if not isinstance(function, FunctionType):
             raise _Unsteady
-        if any(known is function for known, _ in self._functions):
-            return
-        self._functions.append((function, parts_of(function)))
+        if function in self.copies:
+            return self.copies[function]
+        code, defaults, keywords, _ = parts = parts_of(function)
+        cells = tuple(CellType() for _ in function.__closure__ or ())
+        space: dict[str, object] = {"__builtins__": function.__builtins__, "__name__": function.__module__}
+        copy = self.copies[function] = FunctionType(code, space, function.__name__, cast("Any", defaults), cells)
+        copy.__kwdefaults__, copy.__qualname__, copy.__doc__ = cast("Any", keywords), function.__qualname__, function.__doc__
+        self._functions.append((function, parts))
         self._owners[id(function)] = function
-        if not all(map(_is_constant, (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()))):
+        if not all(map(_is_constant, (*(copy.__defaults__ or ()), *(copy.__kwdefaults__ or {}).values()))):
             raise _Unsteady
-        for cell in function.__closure__ or ():
-            if is_full(cell):
-                self._cells.append((cell, cell.cell_contents))
-                self._take(cell.cell_contents)
-        for code in _codes(function.__code__):
-            self._read_code(function, code, methods)
+        for cell, own in zip(function.__closure__ or (), cells, strict=True):
+            value = _content(cell)
+            self._cells.append((cell, value))
+            if value is not _NOTHING:
+                own.cell_contents = self._take(value)
+        for inner in _codes(code):
+            self._read_code(function, inner, methods)
+        return copy
 
     def _read_code(self, function: FunctionType, code: CodeType, methods: Collection[str]) -> None:
         if not all(isinstance(constant, CodeType) or _is_constant(constant) for constant in code.co_consts):
@@ -83,40 +91,46 @@ class Names:
                 self._attributes.add(step.argval)
 
     def _read_name(self, function: FunctionType, name: str) -> None:
-        own: Mapping[str, object] = function.__globals__
-        others: Mapping[str, object] = function.__builtins__
-        self._bindings.append((own, name, own.get(name, _NOTHING)))
-        if name in own:
-            self._take(own[name])
+        own, others = cast("tuple[Mapping[str, object], Mapping[str, object]]", (function.__globals__, function.__builtins__))
+        value, seen = own.get(name, _NOTHING), self.copies[function].__globals__
+        self._bindings.append((own, name, value))
+        if value is not _NOTHING:
+            seen[name] = self._take(value)
             return
-        found = others.get(name, _NOTHING)
+        found = seen[name] = others.get(name, _NOTHING)
         self._bindings.append((others, name, found))
         if not (id(found) in PURE or id(found) in _PURE_TOO or (isinstance(found, type) and issubclass(found, BaseException))):
             raise _Unsteady
 
-    def _take(self, value: object) -> None:
+    def _take(self, value: object) -> object:
+        """Take up what a name stands for; gives what it stands for in copies."""
+        if isinstance(value, FunctionType):
+            return self.read(value, ())
         if isinstance(value, Kernel):
             self._owners[id(value)] = value
             if value.definition.kind == "host":
                 self.read(unwrapped(value.definition.function), ())
-        elif isinstance(value, FunctionType):
-            self.read(value, ())
         elif isinstance(value, ModuleType):
             if value.__name__ not in _LANGUAGE:
                 raise _Unsteady
             self._owners.update({id(space): space for space in (value, *map(vars(value).get, _GROUPS)) if space is not None})
         elif not _is_constant(value):
             raise _Unsteady
+        return value
 
     def watch_attributes(self) -> None:
-        """What is read of the language, of kernels and of functions can be assigned by anybody; what kernels and functions have there must be constant."""
+        """What is read of the language, of kernels and of functions can be assigned by anybody; what functions have there must be constant, and kernels,
+        which have no copies, must have nothing there."""
         for owner in self._owners.values():
             names: Mapping[str, object] = vars(owner)
-            found = [(names, name, names.get(name, _NOTHING)) for name in self._attributes]
-            if isinstance(owner, Kernel | FunctionType) and not all(value is _NOTHING or _is_constant(value) for _, _, value in found):
+            found = {name: names.get(name, _NOTHING) for name in self._attributes}
+            there = {name: value for name, value in found.items() if value is not _NOTHING}
+            if isinstance(owner, FunctionType):
+                vars(self.copies[owner]).update(there)
+            if (isinstance(owner, Kernel) and there) or (isinstance(owner, FunctionType) and not all(map(_is_constant, there.values()))):
                 raise _Unsteady
             self._spaces.append((owner, names))
-            self._bindings += found
+            self._bindings += [(names, name, value) for name, value in found.items()]
 
 
 _NOTHING = object()
@@ -131,6 +145,13 @@ def _is_constant(value: object) -> bool:
     if type(value) is tuple or type(value) is frozenset:
         return all(map(_is_constant, cast("tuple[object, ...]", value)))
     return id(value) not in _IMPURE and (isinstance(value, DynVar) or is_plain(value))
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _NOTHING
 
 
 def _codes(code: CodeType) -> list[CodeType]:

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -54,6 +54,8 @@ class Recorder:
     """What was cut from tensors, in order."""
     steady: bool = True
     """Whether nothing but the text and its arguments has decided what is done."""
+    copies: Mapping[FunctionType, FunctionType] | None = None
+    """What runs in the place of functions, so that the record is true of the names that it is kept for; None: it is not kept."""
 
     def __enter__(self) -> Recorder:
         self._outer = recording()
