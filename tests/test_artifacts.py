@@ -60,7 +60,8 @@ def test_the_directory_has_the_program_its_stages_and_its_code(directory: Path) 
     assert files == [
         "kernel.bin", *(f"kernels/{kernel}.{form}" for kernel in ("main", "main_k0", "whole-program") for form in ("ll", "opt.ll", "s")), "meta.json",
         "passes/00_frontend.mlir", "passes/01_simplify.mlir", "passes/02_returns.mlir", "passes/03_outline.mlir", "passes/04_pairs.mlir",
-        "passes/05_simplify.mlir", "passes/06_whole.mlir", "passes/07_edges.mlir", "passes/08_fuse.mlir", "passes/09_share.mlir", "program.py", "schedule.json",
+        "passes/05_simplify.mlir", "passes/06_whole.mlir", "passes/07_accumulate.mlir", "passes/08_edges.mlir", "passes/09_fuse.mlir", "passes/10_share.mlir",
+        "program.py", "schedule.json",
     ]  # fmt: skip
     meta = json.loads((directory / "meta.json").read_text())
     assert set(meta["files"]) == set(files) - {"meta.json"}
@@ -81,7 +82,7 @@ def test_the_program_of_the_directory_parses_back(directory: Path) -> None:
     import tilejit.language as pl
 
     ir.assert_structural_equal(pl.loads(directory / "program.py"), binary("FP32", EXPRESSION, "M"))
-    text = (directory / "passes" / "08_fuse.mlir").read_text()
+    text = (directory / "passes" / "09_fuse.mlir").read_text()
     assert ir.deserialize(text).entries
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import ShapeError, UnsupportedFeatureError
 
@@ -151,3 +153,42 @@ def test_a_helper_cannot_change_a_list_of_its_caller(make_kernel: MakeKernel, mo
     kernel = make_kernel(helper + KERNEL.replace("{body}", "    l = [1]\n    t = helper(x, l)\n    v = len(l)\n"))
     with pytest.raises(UnsupportedFeatureError, match="of the caller"):
         kernel(X, X.copy())
+
+
+class Mode(enum.Enum):
+    FAST = 1
+    EXACT = 2
+
+
+MODE, SIZE = Mode.EXACT, 3
+FACTORS = {Mode.FAST: 1.0, Mode.EXACT: 2.0}
+
+
+def third(table: dict[int, float]) -> float:
+    return table[3]
+
+
+def test_keys_of_dicts_that_a_kernel_makes() -> None:
+    @pl.jit
+    def read_before(x: pl.Tensor):
+        return x + third({SIZE: 5.0})
+
+    @pl.jit
+    def outside(x: pl.Tensor):
+        return x + FACTORS[MODE]
+
+    @pl.jit
+    def made_here(x: pl.Tensor):
+        return x + {Mode.FAST: 1.0, Mode.EXACT: 2.0}[MODE]
+
+    @pl.jit
+    def comprehended(x: pl.Tensor):
+        return x + {mode: i + 2.0 for i, mode in enumerate(Mode)}[MODE]
+
+    x = np.arange(4, dtype=np.float32).reshape(1, 4)
+    for _ in range(3):
+        np.testing.assert_array_equal(read_before(x), x + 5)
+        np.testing.assert_array_equal(outside(x), x + 2)
+    for kernel in (made_here, comprehended):
+        with pytest.raises(UnsupportedFeatureError, match="objects of Python as keys"):
+            kernel(x)

@@ -56,7 +56,7 @@ def rebuilt(value: object, member: Callable[[object], object]) -> object:
     if kind is tuple or kind is list:
         return kind([member(item) for item in cast("tuple[object, ...]", value)])
     if kind is dict:
-        return {member(key): member(item) for key, item in cast("dict[object, object]", value).items()}
+        return {key: member(item) for key, item in cast("dict[object, object]", value).items()}  # keys are hashed, which no stand-in can be
     if kind is slice:
         part = cast("slice", value)
         return slice(member(part.start), member(part.stop), member(part.step))

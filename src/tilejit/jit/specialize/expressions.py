@@ -16,7 +16,7 @@ from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import helpers_of
-from tilejit.jit.specialize.iterate import bundle_node, comprehension, member, part_of
+from tilejit.jit.specialize.iterate import bundle_node, check_keys, comprehension, member, part_of
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, relocated
 from tilejit.jit.specialize.objects import Objects
@@ -304,6 +304,7 @@ class Expressions(Objects):
         pairs = [(key[1], value[1]) for key, value in zip(keys, values, strict=True) if key is not None]
         if len(pairs) == len(keys) and all(isinstance(part, Static) for pair in pairs for part in pair):
             statics = cast("list[tuple[Static, Static]]", pairs)
+            check_keys(self, [key.value for key, _ in statics], node)
             return new, Static({key.value: value.value for key, value in statics}, local=any(part.local for pair in statics for part in pair))
         return new, UNKNOWN
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
-from tilejit.jit.reads.handles import is_handle
+from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.values import Abstract, Items, Static, literal
 
@@ -257,6 +257,13 @@ def _jump(node: ast.stmt) -> ast.stmt | None:
 # comprehensions -------------------------------------------------------------------------------------------------------
 
 
+def check_keys(body: Expressions, keys: Sequence[object], node: ast.expr) -> None:
+    """Refuse keys that Python would have to hash: objects of the user are asked, never touched."""
+    if any(map(holds_handle, keys)):
+        what = "a dict or set that the kernel makes has objects of Python as keys; numbers, texts and tuples of them can be keys here"
+        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="make it outside of the kernel: there any key will do")
+
+
 def comprehension(body: Expressions, node: ast.expr) -> Folded:
     """`[f(x) for x in xs if …]`, expanded."""
     assert isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp))
@@ -271,6 +278,7 @@ def comprehension(body: Expressions, node: ast.expr) -> Folded:
         if not all(isinstance(value, Static) for row in results for _, value in row):
             raise in_body(UnsupportedFeatureError)("a dict or set of run-time values", span=body.definition.span(node), help="make a list, or a tuple of names")
         rows = [[cast("Static", value).value for _, value in row] for row in results]
+        check_keys(body, [row[0] for row in rows], node)
         found: object = dict(rows) if isinstance(node, ast.DictComp) else tuple(dict.fromkeys(row[0] for row in rows))  # type: ignore[arg-type]
         return static_node(body, found, node), Static(found)
     row = [item for (item,) in results]
