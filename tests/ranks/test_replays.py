@@ -81,6 +81,22 @@ def test_other_numbers_shapes_and_worlds_run_it_again(texts: Texts) -> None:
     assert len(texts) == 4
 
 
+@pl.jit.host
+def by_name_only(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]], *, by: int = 2):
+    for r in pl.range(pld.world_size()):
+        times(x[r], y[r], by, device=r)
+
+
+def test_keyword_only_parameters_are_given_by_name() -> None:
+    for seed in range(2):
+        x, y = rows(seed), np.empty((2, 8), np.float32)
+        np.testing.assert_array_equal(by_name_only(x, config=on(2)), x * 2)
+        by_name_only(y=y, by=5, x=x, config=on(2))
+        np.testing.assert_array_equal(y, x * 5)
+        by_name_only.compile(x, y, by=7, config=on(2))(x, y, by=7)
+        np.testing.assert_array_equal(y, x * 7)
+
+
 def test_what_the_text_reads_of_python_counts(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     x = rows(2)
     for factor in (2, 2, 7, 7, 2):

@@ -105,7 +105,7 @@ class JITFunction(Programs):
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
         result = compiled.checked(values, config)
         names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)
-        if bound.direct and _says_all(bound, names):
+        if bound.direct and _says_all(compiled, bound, names):
             if compiled.called and self._called:  # a kernel that runs once pays nothing for warm calls
                 self._serve(found, {name: bound.values[name] for name in names}, config, seen)
             compiled.called = self._called = True
@@ -334,9 +334,9 @@ class JITFunction(Programs):
         return BoundArguments(values, bound, objects=objects)
 
 
-def _says_all(bound: BoundArguments, names: Collection[str]) -> bool:
-    """Whether the arguments that a call gives are all tensors that it has: none is given as None, and none is the default of a parameter."""
-    return all(name in bound.values for name in names) and not any(name not in names and view_of(value) is not None for name, value in bound.values.items())
+def _says_all(compiled: CompiledProgram, bound: BoundArguments, names: Collection[str]) -> bool:
+    """Whether a call gives all that the program takes: no output is given as None, and no tensor or run-time scalar is the default of its parameter."""
+    return all(name in bound.values for name in names) and all(param.name in names for param in compiled.param_infos if param.name in bound.values)
 
 
 enable(JITFunction)

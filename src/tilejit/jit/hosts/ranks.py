@@ -169,9 +169,10 @@ class _Given:
         """Run the text on stand-ins; what the ranks will do, and what it returned."""
         recorder = Recorder(Plan(world, device=self.device), config, symbols=self.symbols, framework=self.framework, copies=copies)
         recorder.plan.tensors = [tensor for tensor in self.tensors.values() if tensor.home is None and not isinstance(tensor, StackedTensor)]
-        values = [self.tensors.get(param.name, self.values.get(param.name)) for param in self.definition.params]
+        values = {param.name: self.tensors.get(param.name, self.values.get(param.name)) for param in self.definition.params}
+        named = {param.name: values.pop(param.name) for param in self.definition.params if param.keyword_only}
         with recorder:
-            return recorder, run_text(self.definition, recorder, [*([me(recorder)] if me is not None else []), *values])
+            return recorder, run_text(self.definition, recorder, [*([me(recorder)] if me is not None else []), *values.values()], named)
 
 
 def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, object]:

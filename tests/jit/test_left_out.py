@@ -1,0 +1,132 @@
+"""Parameters that a call leaves out, and outputs given as None: the first call and all that follow mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+
+pytestmark = pytest.mark.dispatch
+CALLS = 4
+"""The second call teaches the warm ways, the third one takes them."""
+rng = np.random.default_rng(17)
+ROWS = pl.dynamic("ROWS")
+BIAS: Any = rng.standard_normal((3, 5)).astype(np.float32)
+NOTHING: Any = None
+TOTAL: Any = np.zeros((3, 5), np.float32)
+
+
+@pl.jit
+def last(x: pl.Tensor, out: pl.Out[pl.Tensor], bias: pl.Tensor[[3, 5], pl.FP32] = BIAS):
+    out[:] = x + bias
+
+
+@pl.jit
+def by_name(x: pl.Tensor[[ROWS, 5], pl.FP32], out: pl.Out[pl.Tensor[[ROWS, 5], pl.FP32]], *, bias: pl.Tensor[[ROWS, 5], pl.FP32] = BIAS):
+    out[:] = x + bias
+
+
+@pl.jit
+def two(x: pl.Tensor, half: pl.Tensor = BIAS, bias: pl.Tensor = BIAS, out: pl.Out[pl.Tensor] = NOTHING):
+    out[:] = x + half * 0.5 + bias * 0.5
+
+
+class Model:
+    @pl.jit
+    def forward(self, x: pl.Tensor, out: pl.Out[pl.Tensor], bias: pl.Tensor = BIAS):
+        out[:] = x + bias
+
+
+@pl.autotune({"step": [1, 2]}, progress=False)
+@pl.jit
+def tuned(x: pl.Tensor, out: pl.Out[pl.Tensor], bias: pl.Tensor = BIAS, step: int = 1):
+    out[:] = x + bias + float(step - step)
+
+
+@pytest.mark.parametrize("kernel", [last, by_name, two, Model().forward, tuned], ids=["last", "by_name", "two", "method", "tuned"])
+def test_a_default_array_that_is_left_out_is_read_at_every_call(kernel: Any, platform: str) -> None:
+    x = rng.standard_normal((3, 5)).astype(np.float32)
+    styles: list[Callable[[np.ndarray], object]] = [lambda out: kernel(x), lambda out: kernel(x, out=out), lambda out: kernel(out=out, x=x)]
+    for style in styles:
+        for _ in range(CALLS):
+            BIAS[...] = rng.standard_normal(BIAS.shape)
+            out = np.full_like(x, np.nan)
+            result = style(out)
+            assert result is None or isinstance(result, np.ndarray)
+            np.testing.assert_allclose(out if result is None else result, x + BIAS, rtol=1e-6)
+
+
+def test_calls_that_give_the_array_and_calls_that_leave_it_out_take_turns(platform: str) -> None:
+    x, given = (rng.standard_normal((3, 5)).astype(np.float32) for _ in range(2))
+    for _ in range(CALLS):
+        np.testing.assert_array_equal(last(x, bias=given), x + given)
+        np.testing.assert_array_equal(last(x), x + BIAS)
+
+
+@pl.jit
+def count(x: pl.Tensor, total: pl.InOut[pl.Tensor] = TOTAL):
+    total[:] = total + x
+
+
+@pl.jit
+def into(x: pl.Tensor, total: pl.Out[pl.Tensor] = TOTAL):
+    total[:] = x * 2.0
+
+
+def test_a_default_array_that_is_written_is_the_one_that_is_written(platform: str) -> None:
+    x = rng.standard_normal((3, 5)).astype(np.float32)
+    for _ in range(CALLS):
+        before = TOTAL.copy()
+        assert count(x) is None
+        np.testing.assert_array_equal(TOTAL, before + x)
+    for number in range(1, CALLS + 1):
+        assert into(x * np.float32(number)) is None
+        np.testing.assert_array_equal(TOTAL, x * np.float32(number) * 2)
+
+
+def test_a_default_tensor_of_torch_that_is_left_out() -> None:
+    torch = pytest.importorskip("torch")
+    default = torch.rand(3, 5)
+
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], bias: pl.Tensor = default):
+        out[:] = x + bias
+
+    x = torch.rand(3, 5)
+    for _ in range(CALLS):
+        assert torch.equal(kernel(x), x + default)
+
+
+@pl.jit(runtime_scalars=("factor",))
+def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor], factor: pl.FP32 = 2.0):
+    out[:] = x * factor
+
+
+def test_a_run_time_scalar_that_is_left_out(platform: str) -> None:
+    x = rng.standard_normal((3, 5)).astype(np.float32)
+    for _ in range(CALLS):
+        out = np.full_like(x, np.nan)
+        scaled(x, out)
+        np.testing.assert_array_equal(out, x * 2)
+        np.testing.assert_array_equal(scaled(x), x * 2)
+        np.testing.assert_array_equal(scaled(x, factor=3.0), x * 3)
+
+
+@pl.jit
+def two_outputs(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
+    a[:] = x + 1.0
+    b[:] = x + 2.0
+
+
+@pytest.mark.parametrize("given", [(None, None), (None,), {"b": None, "a": None}, {"a": None}, {"b": None}], ids=str)
+def test_outputs_given_as_none_are_as_if_they_were_not_given(given: tuple[None, ...] | dict[str, None], platform: str) -> None:
+    for _ in range(CALLS):
+        x = rng.standard_normal((3, 5)).astype(np.float32)
+        results = two_outputs(x, **given) if isinstance(given, dict) else two_outputs(x, *given)
+        for found in results, two_outputs(x):  # in turns: neither takes the other's warm way
+            for number, array in enumerate(found):
+                np.testing.assert_array_equal(array, x + np.float32(number + 1))
