@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from tilejit.optional import MayBeNone
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -14,7 +16,7 @@ Kind = Literal["bool", "int", "uint", "float", "complex", "task"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class DType:
+class DType(MayBeNone):
     """An element type. Instances are singletons: compare with `is` or `==`."""
 
     name: str

@@ -130,3 +130,35 @@ def test_outputs_given_as_none_are_as_if_they_were_not_given(given: tuple[None, 
         for found in results, two_outputs(x):  # in turns: neither takes the other's warm way
             for number, array in enumerate(found):
                 np.testing.assert_array_equal(array, x + np.float32(number + 1))
+
+
+@pl.jit
+def shifted(x: pl.Tensor, out: pl.Out[pl.Tensor], by: pl.FP32 | None = None):
+    out[:] = x + (2.0 if by is None else by)
+
+
+@pl.jit(runtime_scalars=("by",))
+def shifted_at_run_time(x: pl.Tensor, out: pl.Out[pl.Tensor], by: pl.Scalar[pl.FP32] | None):
+    if by is None:
+        out[:] = x + 2.0
+    else:
+        out[:] = x + by
+
+
+@pytest.mark.parametrize("kernel", [shifted, shifted_at_run_time], ids=["constant", "run time"])
+def test_a_scalar_that_may_be_none(kernel: Any, platform: str) -> None:
+    x = rng.standard_normal((3, 5)).astype(np.float32)
+    for by in (None, 3.0, 4.5) * CALLS:
+        want = x + np.float32(2.0 if by is None else by)
+        out = np.full_like(x, np.nan)
+        kernel(x, out, by)
+        np.testing.assert_array_equal(out, want)
+        np.testing.assert_array_equal(kernel(x, by=by), want)
+
+
+def test_annotations_of_scalars_that_may_be_none_are_shown_as_they_are_written() -> None:
+    spelled: list[Any] = [pl.FP32, pl.Scalar[pl.INT32], pl.Tensor[[3, 5], pl.FP32]]
+    assert [repr(one | None) for one in spelled] == [repr(None | one) for one in spelled]
+    assert [repr(one | None) for one in spelled] == ["pl.FP32 | None", "pl.Scalar[pl.INT32] | None", "pl.Tensor[[3, 5], pl.FP32] | None"]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = spelled[0] | 3

@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 
 from tilejit.dtypes import DType
 from tilejit.errors import ParserTypeError
+from tilejit.optional import MayBeNone
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import EXTENT_OPERATIONS
 from tilejit.types.views import MemRef, TensorView, TileView
@@ -122,25 +123,7 @@ class _Spelled:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OptionalAnnotation(_Spelled):
-    """`pl.Tensor[...] | None`: an argument that may be left out."""
-
-    inner: object
-
-
-class _MayBeNone(_Spelled):
-    """What can stand beside `| None` in an annotation."""
-
-    __slots__ = ()
-
-    def __or__(self, other: object) -> OptionalAnnotation:
-        return OptionalAnnotation(self) if other is None else NotImplemented
-
-    __ror__ = __or__
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class TensorAnnotation(_MayBeNone):
+class TensorAnnotation(_Spelled, MayBeNone):
     """`pl.Tensor[[...], dtype, ...]`; shape and dtype are None for a bare `pl.Tensor`."""
 
     shape: tuple[DimSpec, ...] | None = None
@@ -167,7 +150,7 @@ class TileAnnotation(_Spelled):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ScalarAnnotation(_Spelled):
+class ScalarAnnotation(_Spelled, MayBeNone):
     """`pl.Scalar[dtype]` or a bare dtype."""
 
     dtype: DType
@@ -194,7 +177,7 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DirectedAnnotation(_MayBeNone):
+class DirectedAnnotation(_Spelled, MayBeNone):
     """`pl.Out[T]` or `pl.InOut[T]`."""
 
     direction: str

@@ -17,8 +17,6 @@ def text(annotation: object) -> str:
             return f"pl.Tile[{_dims(annotation.shape)}, {annotation.dtype!r}]"
         case a.ScalarAnnotation():
             return f"pl.Scalar[{annotation.dtype!r}]"
-        case a.OptionalAnnotation():
-            return f"{annotation.inner!r} | None"
         case a.DirectedAnnotation():
             return f"pl.{annotation.direction}[{annotation.inner!r}]"
         case _:

@@ -16,6 +16,7 @@ from tilejit.errors import ArgumentError, ParserTypeError, RangeError, TilejitEr
 from tilejit.frontend.source import FunctionText, span_of, unwrapped
 from tilejit.jit.reads.facts import Facts, Path, path_of
 from tilejit.jit.reads.questions import MISSING, followed
+from tilejit.optional import OptionalAnnotation
 from tilejit.types.annotations import (
     RUNTIME,
     ArrayAnnotation,
@@ -24,7 +25,6 @@ from tilejit.types.annotations import (
     DirectedAnnotation,
     DistributedTensor,
     InOut,
-    OptionalAnnotation,
     Out,
     RuntimeMarker,
     ScalarAnnotation,
