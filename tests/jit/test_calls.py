@@ -74,33 +74,6 @@ def test_a_call_without_its_outputs_returns_them(platform: str) -> None:
     np.testing.assert_allclose(out, x * np.float32(0.5) + y, rtol=1e-6, atol=1e-6)
 
 
-BIAS = data(3, 4)
-
-
-@pl.jit
-def biased(x: pl.Tensor, bias: pl.Tensor = BIAS, out: pl.Out[pl.Tensor] = None):  # type: ignore[assignment]
-    with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = x + bias
-
-
-def test_an_array_that_is_a_default_is_read_by_every_call(platform: str) -> None:
-    for turn in range(5):
-        x, other, out = data(3, 4), data(3, 4), np.empty((3, 4), np.float32)
-        BIAS[turn % 3] = data(4)
-        np.testing.assert_array_equal(biased(x), x + BIAS)
-        assert biased(x, out=out) is None
-        np.testing.assert_array_equal(out, x + BIAS)
-        np.testing.assert_array_equal(biased(x, other), x + other)
-
-
-def test_an_output_that_is_none_is_left_out_by_every_call(platform: str) -> None:
-    for _ in range(4):
-        x, y = data(3, 4), data(3, 4)
-        want = axpy(x, y, 0.5)
-        np.testing.assert_array_equal(axpy(x, y, 0.5, None), want)
-        np.testing.assert_array_equal(axpy(x, y, out=None, a=0.5), want)
-
-
 def test_several_outputs_come_back_in_parameter_order(platform: str) -> None:
     x = data(6, 10)
     low, high = moments(x)  # type: ignore[misc]

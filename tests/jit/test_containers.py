@@ -34,6 +34,9 @@ def result(body: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) 
 SAME = [
     "l = [3]\nb = l\nl += [2]\nv = sum(b)",
     "l = [3]\nb = l\nb.append(2)\nv = sum(l)",
+    "a, *rest = [1, 2, 3]\nv = a + (10 if rest == [2, 3] else 20) + (100 if type(rest) is list else 200)",
+    "a, *rest = (1, 2, 3)\nm = rest\nm.append(4)\nv = sum(rest + [a])",
+    "*rest, a = [4, 5, x]\nrest += [6]\nv = sum(rest)",
     "l = [1]\nm = list(l)\nm += [4]\nv = sum(l) * 100 + sum(m)",
     "d = {'a': 1}\ne = d\nd |= {'a': 3}\nv = e['a']",
     "l = []\nfor i in pl.unroll(3):\n    l.append(i)\nv = sum(l) * 10 + len(l)",

@@ -65,6 +65,8 @@ def test_calls_that_give_the_array_and_calls_that_leave_it_out_take_turns(platfo
     for _ in range(CALLS):
         np.testing.assert_array_equal(last(x, bias=given), x + given)
         np.testing.assert_array_equal(last(x), x + BIAS)
+        np.testing.assert_allclose(two(x, given, given), x + given, rtol=1e-6)
+        np.testing.assert_allclose(two(x), x + BIAS, rtol=1e-6)
 
 
 @pl.jit

@@ -244,7 +244,7 @@ class Programs(Kernel):
 
     def _compile(self, special: Specialization, walk: Trace, config: RunConfig | None, key: disk.Key, start: float) -> CompiledProgram:
         from tilejit.compiler import compile_program
-        from tilejit.jit.resting import no_collections
+        from tilejit.jit.garbage import no_collections
         from tilejit.jit.watching import watched_compile
 
         self._refuse_if_run_only(key, walk)

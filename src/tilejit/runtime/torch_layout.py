@@ -74,7 +74,7 @@ def _found_plain() -> PlainTensor | None:
     found = [at for at in range(16, 64, 8) if _word(id(first) + at) == first._cdata]
     if len(found) != 1:
         return None
-    waiting = (torch._neg_view(first), samples[2].conj())  # type: ignore[reportPrivateImportUsage]
+    waiting = (samples[2].conj().imag, samples[2].conj())  # one to be negated, one to be conjugated
     with torch.inference_mode():
         bare = torch.empty(2)
     for at in range(0, 8 * _IMPL_WORDS, 8):
@@ -140,7 +140,10 @@ def _lazy_at() -> int | None:
     sample = torch.empty(4)
     storage = sample.untyped_storage()._cdata
     before = [word_at(storage + at) for at in range(0, 72, 8)]
-    kept = torch._lazy_clone(sample)  # type: ignore[reportPrivateImportUsage]
+    clone = getattr(torch.ops.aten, "_lazy_clone", None)
+    if clone is None:
+        return None  # this torch has no such copies, or makes them in another way
+    kept = clone(sample)
     changed = [word_at(storage + 8 * place) ^ word for place, word in enumerate(before)]
     alike = [word_at(kept.untyped_storage()._cdata + 8 * place) for place in range(len(before))]
     single = [(8 * place, bits.bit_length() - 1) for place, bits in enumerate(changed) if bits.bit_count() == 1 and bits > 0]

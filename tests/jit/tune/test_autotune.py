@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -387,7 +387,7 @@ def test_a_change_that_is_refused_is_no_fault_of_the_candidates() -> None:
     "seconds", [{4: 0.0, 6: 0.0}, {4: 0.0, 6: -3.0}, {4: -1.0, 6: -2.0}, {4: 1, 6: 0}, {4: float("nan"), 6: 5.0}, {4: float("inf"), 6: -5.0}]
 )
 def test_a_timer_may_give_any_number(seconds: dict[int, float]) -> None:
-    kernel, _ = tuned(configs={"rows": [4, 6]}, timer=lambda choice, run: seconds[choice.arguments["rows"]])  # type: ignore[index]
+    kernel, _ = tuned(configs={"rows": [4, 6]}, timer=lambda choice, run: seconds[cast("int", choice.arguments["rows"])])
     found = kernel.tune(data())
     assert found.best.arguments["rows"] == (4 if seconds[4] == seconds[6] else 6) and found.speedup is None
     assert all(rejected == f"the timer says {seconds[4]}" for _, _, _, rejected in found.rows if rejected)

@@ -91,7 +91,11 @@ class Assignments(Calls):
             named = f"{len(target.elts)}" if star is None else f"{len(target.elts) - 1} or more"
             message = f"`{ast.unparse(node.value)}` has {len(parts)} members, this names {named}"
             raise in_body(ShapeError)(message, span=self.definition.span(target))
-        taken = parts if star is None else [*parts[:star], together(parts[star : star + rest], node.value), *parts[star + rest :]]
+        taken = parts
+        if star is not None:
+            middle = together(parts[star : star + rest], node.value, listed=True)
+            self._name_made(node.value, middle[1])
+            taken = [*parts[:star], middle, *parts[star + rest :]]
         names = [part.value if isinstance(part, ast.Starred) else part for part in target.elts]
         return [new for name, item in zip(names, taken, strict=True) for new in self._given(name, item, node)]
 

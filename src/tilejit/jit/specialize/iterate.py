@@ -159,12 +159,12 @@ _FORMS: dict[object, Callable[[Expressions, ast.Call], list[Folded] | None]] = {
 """Functions of Python that a loop of the compiler goes through."""
 
 
-def together(parts: Sequence[Folded], place: ast.expr) -> Folded:
-    """A tuple of parts."""
+def together(parts: Sequence[Folded], place: ast.expr, listed: bool = False) -> Folded:
+    """A tuple of parts, or a list."""
     values = [value for _, value in parts]
-    node = at(ast.Tuple([copy.deepcopy(item) for item, _ in parts], ast.Load()), place)
+    node = at((ast.List if listed else ast.Tuple)([copy.deepcopy(item) for item, _ in parts], ast.Load()), place)
     if all(isinstance(value, Static) for value in values):
-        return node, Static(tuple(cast("Static", value).value for value in values))
+        return node, Static((list if listed else tuple)(cast("Static", value).value for value in values))
     return node, Items(tuple(values))
 
 

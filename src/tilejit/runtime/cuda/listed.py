@@ -26,9 +26,12 @@ def run(row: EntryRow, launchers: Sequence[Launch], stream: int, inputs: Sequenc
 
 
 def _number(node: Node, inputs: Sequence[int | float | bool]) -> int | float | bool:
-    if isinstance(node, int):
-        return node
-    if node[0] == "input" and isinstance(node[1], int):
-        return inputs[node[1]]
-    operation, left, right = node  # type: ignore[misc] # the rest is of memory, which there is none of
-    return _OPERATIONS[operation](int(_number(left, inputs)), int(_number(right, inputs)))
+    match node:
+        case int():
+            return node
+        case ("input", int(place)):
+            return inputs[place]
+        case (operation, left, right):
+            return _OPERATIONS[operation](int(_number(left, inputs)), int(_number(right, inputs)))
+        case _:
+            raise AssertionError(f"{node} is of memory, which a plain entry asks for none of")
