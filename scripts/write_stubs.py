@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import sys
@@ -112,7 +113,7 @@ RESULTS = {
 def stub() -> str:
     """The whole text."""
     values = VALUES.replace("METHODS\n", "".join(methods()))
-    sections = (HEADER, *imports(), values, DYNAMIC, *dtypes(), *markers(), *namespaces(), *functions("pl", ""), *aliases())
+    sections = (HEADER, *imports(), values, DYNAMIC, *dtypes(), *markers(), *namespaces(), *functions("pl"), *aliases())
     return "".join(sections)
 
 
@@ -140,15 +141,19 @@ def dtypes() -> Iterator[str]:
 
 def markers() -> Iterator[str]:
     for marker in MARKERS.values():
-        yield function(marker.name, marker.signature, RESULTS.get(marker.name, "Any"), marker.doc)
+        yield declaration(marker.name, marker.signature, RESULTS.get(marker.name, "Any"), marker.doc)
 
 
 def namespaces(prefix: str = "") -> Iterator[str]:
+    if not prefix:
+        yield "\nclass _shaped:" + "".join(function(name, "tensor", "    ") for name in shaped())
     for namespace in pld.NAMESPACES if prefix else pl.NAMESPACES:
-        yield f"\nclass _{namespace}:"
+        shares = not prefix and namespace in ("tensor", "tile")
+        own = [name for name in ops.public_names(prefix + namespace) if not (shares and name in shaped())]
+        yield f"\nclass _{namespace}{'(_shaped)' * shares}:"
         if namespace == "tile" and not prefix:
             yield "\n    from tilejit.types.enums import MaskPattern as MaskPattern\n"
-        yield from functions(prefix + namespace, "    ") if ops.public_names(prefix + namespace) else (" ...\n",)
+        yield from (function(name, prefix + namespace, "    ") for name in own) if own else (" ...\n",)
         yield f"\n{namespace}: type[_{namespace}]\n"
 
 
@@ -159,17 +164,38 @@ def distributed() -> str:
         f"{name} as {name}" for name, module in sorted(pld._NAMES.items()) if module == "tilejit.types.enums"
     )
     window = '\n\nclass DistributedTensor(_Tensor):\n    """A window: a tensor of which every rank of a group has a copy that the others can reach."""\n'
-    return "".join((head, enums, window, *namespaces("pld."), *functions("pld", "")))
+    return "".join((head, enums, window, *namespaces("pld."), *functions("pld")))
 
 
-def functions(namespace: str, indent: str) -> Iterator[str]:
-    for name in ops.public_names(namespace):
-        if namespace == "pl" and name in MARKERS:
-            continue
-        found = ops.public(namespace, name)
-        assert found is not None
-        spelling, row = found.rows[0]
-        yield function(name, spelling.signature, "Any", help_text(spelling, row), indent)
+def functions(namespace: str) -> Iterator[str]:
+    """The functions of a module; what is the same in `tensor` or `tile` is told there."""
+    names = [name for name in ops.public_names(namespace) if namespace != "pl" or name not in MARKERS]
+    owners = {name: owner for owner in ("tile", "tensor") for name in names if namespace == "pl" and same(name, "pl", owner)}
+    yield "".join(("\n", *(f"{name} = _{owner}.{name}\n" for name, owner in sorted(owners.items())))) if owners else ""
+    yield from (function(name, namespace) for name in names if name not in owners)
+
+
+def same(name: str, first: str, second: str) -> bool:
+    """Whether a name means the same row with the same parameters in two namespaces."""
+    one, other = (ops.public(namespace, name) for namespace in (first, second))
+    if one is None or other is None:
+        return False
+    (spelling, row), (others, others_row) = one.rows[0], other.rows[0]
+    return row is others_row and parameters(spelling.signature) == parameters(others.signature)
+
+
+@functools.cache
+def shaped() -> list[str]:
+    """What `pl.tensor` and `pl.tile` have in common."""
+    return [name for name in ops.public_names("tensor") if same(name, "tensor", "tile")]
+
+
+def function(name: str, namespace: str, indent: str = "") -> str:
+    """An op; where the language itself has the same one, with its example."""
+    found = ops.public("pl" if same(name, "pl", namespace) else namespace, name)
+    assert found is not None
+    spelling, row = found.rows[0]
+    return declaration(name, spelling.signature, "Any", help_text(spelling, row), indent)
 
 
 def methods() -> Iterator[str]:
@@ -191,14 +217,16 @@ def aliases() -> Iterator[str]:
         yield f"{name}: Any\n" if "[" in meaning else f"{name} = {meaning}\n"
 
 
-def function(name: str, signature: inspect.Signature, result: str, doc: str, indent: str = "") -> str:
-    parameters = [parameter.replace(annotation=None) for parameter in signature.parameters.values()]
-    listed = ", ".join(_parameters(parameters))
+def declaration(name: str, signature: inspect.Signature, result: str, doc: str, indent: str = "") -> str:
     decorator = f"\n{indent}@staticmethod" if indent else ""
     quoted = doc.replace("\\", "\\\\")
     lines = quoted.splitlines()
     text = lines[0] if len(lines) == 1 else "\n".join([lines[0], *(f"{indent}    {line}".rstrip() for line in lines[1:]), f"{indent}    "])
-    return f'{decorator}\n{indent}def {name}({listed}) -> {result}:\n{indent}    """{text}"""\n'
+    return f'{decorator}\n{indent}def {name}({parameters(signature)}) -> {result}:\n{indent}    """{text}"""\n'
+
+
+def parameters(signature: inspect.Signature) -> str:
+    return ", ".join(_parameters([*signature.parameters.values()]))
 
 
 def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
