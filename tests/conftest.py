@@ -16,6 +16,9 @@ from tests import hardware
 WITHOUT_TORCH = ("ops/test_reference.py", "pto/test_emit_suite.py", "suite/test_generation.py", "test_llama.py")
 """Test files that cannot be read where torch is missing: they take their expected numbers from it."""
 
+CALL_ROOMS = ("jit", "runtime", "ranks")
+"""Folders whose subject is the call: their tests that call kernels run on both paths of it, others only where they are marked."""
+
 PLATFORMS = ("reference", "cpu") if hardware.PLATFORM == "cpu" else (hardware.PLATFORM,)
 
 
@@ -36,7 +39,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need what is not here are skipped, and say so; tests of files that call kernels are dispatch tests."""
+    """Tests that need what is not here are skipped, and say so; tests of calls that call kernels are dispatch tests."""
     needs = {"torch": _module_is_here("torch"), "triton": _module_is_here("triton"), "gpu": _gpu_is_here()}
     for item in items:
         if "backends/cuda" in item.path.as_posix():
@@ -44,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for need, here in needs.items():
             if not here and item.get_closest_marker(need):
                 item.add_marker(pytest.mark.skip(reason=f"needs {need}"))
-        if _calls_kernels(item.path):
+        if item.path.parent.name in CALL_ROOMS and _calls_kernels(item.path):
             item.add_marker(pytest.mark.dispatch)
     if os.environ.get("TILEJIT_FASTPATH") == "0":
         items[:] = [item for item in items if not _tries_both_paths(item)]

@@ -77,6 +77,7 @@ def keys(root: Path, names: list[str], cache: Path, seed: str = "0") -> dict[str
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_value_changed_between_processes_is_another_key_and_nothing_else_is(tmp_path: Path) -> None:
     names = [f"row{number}" for number in range(len(ROWS))]
     for name, row in zip(names, ROWS, strict=True):

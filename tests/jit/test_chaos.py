@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.patience import HANG
 
 FACTORS = 6
@@ -149,6 +151,7 @@ def finish(worker: subprocess.Popen[str]) -> tuple[int, int]:
     return int(calls), int(loaded)
 
 
+@pytest.mark.slow
 def test_faults_in_the_files_of_a_cache_never_reach_the_processes_that_use_it(tmp_path: Path) -> None:
     for factor in range(FACTORS):
         (tmp_path / f"kernel{factor}.py").write_text(KERNEL.format(factor=factor))

@@ -87,6 +87,7 @@ def test_an_argument_that_equals_the_default_is_passed_all_the_same() -> None:
     assert [op(x, *s)[0, 0].item() for s in ((), (0.0,), (-0.0,), (5.0,))] == [3, 3, -3, 3]
 
 
+@pytest.mark.slow
 def test_torch_checks_every_form_of_operator() -> None:
     x, y = torch.randn(4, 6), torch.randn(4, 6)
     whole = [

@@ -13,7 +13,7 @@ from tilejit.jit.specialize import build
 from tilejit.jit.specialize.program import Specialization
 from tilejit.jit.specialize.text import source_text
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILES = [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "tests" / "kernels").glob("*.py"))]
 
 

@@ -8,7 +8,7 @@ import pytest
 import tilejit.language as pl
 from tilejit.errors import ShapeError
 
-pytestmark = [pytest.mark.dispatch, pytest.mark.torch]
+pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch")
 
 H, F = 32, 48
