@@ -159,6 +159,8 @@ ODD = [
     ("item of a list in a quoted annotation", "T = [pl.FP32]", "T[0]", ("pl.FP32", "pl.INT32"), "m.T[0] = m.pl.INT32", "m.T[0] = m.pl.FP32"),
     ("call in a quoted annotation", "T = pl.FP32\ndef f():\n    return T", "f()", ("T = pl.FP32", "T = pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),
     ("alias that a quoted annotation names", "T = pl.Scalar[pl.FP32]", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.Scalar[m.pl.INT32]", "m.T = m.pl.Scalar[m.pl.FP32]"),
+    ("alias or None in a quoted annotation", "T = pl.Scalar[pl.FP32]", "T | None", ("pl.FP32", "pl.INT32"), "m.T = m.pl.Scalar[m.pl.INT32]", "m.T = m.pl.Scalar[m.pl.FP32]"),
+    ("alias of a class in a quoted annotation", "class S:\n    T = pl.Scalar[pl.FP32]", "S.T", ("pl.FP32", "pl.INT32"), "m.S.T = m.pl.Scalar[m.pl.INT32]", "m.S.T = m.pl.Scalar[m.pl.FP32]"),
     ("attribute set on a class of the language", "pl.Tensor.ROW = 3", "pl.Tensor.ROW", ("= 3", "= 4"), "m.pl.Tensor.ROW = 4", "m.pl.Tensor.ROW = 3"),
     ("attribute set on an enum of the language", "pl.Level.ROW = 3", "pl.Level.ROW", ("= 3", "= 4"), "m.pl.Level.ROW = 4", "m.pl.Level.ROW = 3"),
     ("attribute set on a member of an enum", "pl.Level.CORE_GROUP.row = 3\nL = pl.Level.CORE_GROUP", "L.row", ("row = 3", "row = 4"), "m.L.row = 4", "m.L.row = 3"),

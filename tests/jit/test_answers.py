@@ -12,6 +12,7 @@ import pytest
 
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import StaleCaptureError, TilejitWarning, UnsupportedFeatureError
+from tilejit.runtime.call.layout import supported
 
 ROUNDS = int(os.environ.get("TILEJIT_TEST_RACES", "20"))
 X = np.ones((2, 3), np.float32)
@@ -201,6 +202,56 @@ def test_explain_tells_tier_and_cost_of_each_question(make_kernel: MakeKernel) -
     called(kernel)
     text = str(kernel.explain(X, X))
     assert "asked" in text and "µs: L[0]" in text and "once: f()" in text
+
+
+@pytest.mark.skipif(not supported(), reason="needs native dispatch")
+@pytest.mark.parametrize(("kind", "asked"), [("int", False), ("(float, str)", False), ("K", True), ("(int, K)", True)])
+def test_kinds_of_python_are_watched_and_those_of_a_user_are_asked(kind: str, asked: bool, make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("N = 3\nclass K:\n    pass\n" + ADD.format(options="", expression=f"isinstance(N, {kind})"))
+    called(kernel)
+    assert (" asked" in str(kernel.explain(X, X))) == asked
+
+
+@pytest.mark.skipif(not supported(), reason="needs native dispatch")
+@pytest.mark.parametrize(
+    ("annotation", "asked"),
+    [
+        ("T", False),
+        ("C.T", False),
+        ("pl.Tensor[[N - 1, 3], pl.FP32] | None", False),
+        ("pl.Tensor[[-(-N + 1), D], pl.FP32]", False),
+        ("L[0]", True),
+        ("f()", True),
+    ],
+)
+def test_names_in_annotations_are_watched_and_code_in_them_is_asked(annotation: str, asked: bool, make_kernel: MakeKernel) -> None:
+    setup = "N, D = 3, pl.dynamic('D')\nT = pl.Tensor[[2, 3], pl.FP32]\nL = [T]\nclass C:\n    T = T\ndef f():\n    return T\n"
+    added = ADD.format(options="", expression="1").replace("x: pl.Tensor", f"x: {annotation}")
+    kernel = make_kernel("from __future__ import annotations\n" + setup + added)
+    assert called(kernel) == 2.0
+    assert (" asked" in str(kernel.explain(X, X))) == asked
+
+
+@pytest.mark.skipif(not supported(), reason="needs native dispatch")
+def test_classes_in_annotations_are_watched_with_what_they_say_of_themselves(make_kernel: MakeKernel) -> None:
+    text = """
+    from __future__ import annotations
+    from typing import Any
+
+    class How:
+        pass
+
+    @pl.jit(on_drift="recompile")
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], how: How | None = 3, other: Any = 2):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + (3.0 if isinstance(how, float) else 4.0)
+    """
+    kernel = make_kernel(text)
+    assert called(kernel) == 5.0
+    assert " asked" not in str(kernel.explain(X, X))
+    names = kernel.definition.function.__globals__
+    names["How"] = names["pl"].Scalar[names["pl"].FP32]
+    assert called(kernel) == 4.0
 
 
 

@@ -136,11 +136,12 @@ class Watch:
 
     def warn_if_slow(self, kernel: str, now: Mapping[str, float], before: dict[str, float]) -> None:
         """Say once which question makes each call slow: one that took long both times that it was asked."""
-        for path in {step.path for step in self.questions.steps if step.tier == "asked"}:
+        for path, operation in {step.path: step.operation for step in self.questions.steps if step.tier == "asked"}.items():
             spent = min(now.get(path, 0.0), before.get(path, 0.0))
             if spent > _SLOW:
                 before[path] = 0.0
-                remedy = "pass it as an argument, or wrap it in pl.once(f)"
+                in_quotes = operation == "annotations"
+                remedy = "give what they compute a name, and write that name" if in_quotes else "pass it as an argument, or wrap it in pl.once(f)"
                 text = f"kernel `{kernel}` asks `{path}` at each call, which takes {1e6 * spent:.0f} µs: {remedy}"
                 warnings.warn(text, TilejitWarning, stacklevel=3)
 

@@ -27,10 +27,11 @@ from tilejit.runtime.call.bindings import (
     type_word,
     version_words,
 )
-from tilejit.types.annotations import Once
+from tilejit.types.annotations import DirectedAnnotation, DynVar, Once, ScalarAnnotation, TensorAnnotation
 
 if TYPE_CHECKING:
     from tilejit.frontend.fold import Namespace
+    from tilejit.jit.definition import Definition
 
 
 def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[Word] | None:
@@ -43,6 +44,8 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
         return []
     if operation == "attr":
         return held_words(attribute_words(operands[0], operands[1]), answer)
+    if operation == "annotations":
+        return _annotation_words(operands[0])
     if operation == "assigned":
         return _language_words(operands[0], operands[1:])
     if operation == "default":
@@ -63,17 +66,53 @@ def _language_words(module: types.ModuleType, names: tuple[str, ...]) -> list[Wo
     return [dict_word(own), *(HeldWord(dict_word(cast("dict[str, object]", vars(group))), group) for group in groups.values() if group is not None)]
 
 
+def _annotation_words(definition: Definition) -> list[Word] | None:
+    """Words of all names in annotations in quotes, where they lead to what never changes and nothing else decides."""
+    quoted, namespace = definition.quoted, cast("Namespace", definition.namespace)
+    if not quoted.decided:
+        return None
+    parts: list[list[Word] | None] = []
+    for root, *names in list(quoted.chains):  # other threads find more of them
+        found = namespace.get(root, MISSING)
+        if is_language(found) and len(names) <= 1:
+            continue  # one question tells of all names of the language
+        parts += [_chain_words(namespace, root, tuple(names)), _end_words(followed(found, names))]
+    return _joined(*parts)
+
+
+_FROZEN = (DynVar, TensorAnnotation, ScalarAnnotation, DirectedAnnotation)
+"""What annotations are made of besides plain values; none of these changes."""
+
+
+def _end_words(found: object) -> list[Word] | None:
+    """Words of what a name in an annotation leads to: of classes, unless a subscript of them runs code of somebody's."""
+    if is_plain(found) or type(found) in _FROZEN or found is Any:
+        return []
+    return version_words(found) if type(found) is type and not hasattr(found, "__class_getitem__") else None
+
+
 def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
     from tilejit.jit.reads.pure import pure_words
 
     function, args, keywords = operands
     if isinstance(function, Once):
         return [] if not any(map(holds_callable, (*args, *keywords.values()))) else None
+    if function is isinstance and len(args) == 2 and not keywords and is_plain(args[0]) and all(map(_is_fixed_type, _members(args[1]))):
+        return []
     if not all(is_plain(value) and is_settled(value) and not holds_callable(value) for value in (*args, *keywords.values())):
         return None
     if isinstance(function, types.BuiltinMethodType):
         return [] if type(function.__self__) in (int, float, str, bytes, tuple) and is_plain(function.__self__) and _is_own(function.__name__) else None
     return pure_words(function, (*args, *keywords.values()))
+
+
+def _members(kinds: object) -> tuple[object, ...]:
+    return cast("tuple[object, ...]", kinds) if type(kinds) is tuple else (kinds,)
+
+
+def _is_fixed_type(kind: object) -> bool:
+    """Whether it is a type whose instances nobody else decides: `float`, `str`."""
+    return type(kind) is type and bool(type_flags(kind) & IMMUTABLE_TYPE)
 
 
 def _is_own(method: str) -> bool:

@@ -280,7 +280,7 @@ class _Written(NamedTuple):
     code: CodeType
 
 
-_DECIDED = (ast.Name, ast.Attribute, ast.Constant, ast.List, ast.Tuple, ast.Subscript, ast.expr_context)
+_DECIDED = (ast.Name, ast.Attribute, ast.Constant, ast.List, ast.Tuple, ast.Subscript, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
 
 
 @lru_cache(1024)
