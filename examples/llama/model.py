@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 
 import torch
@@ -11,43 +12,42 @@ from . import kernels
 from .config import Config
 from .weights import EMBEDDING, HEAD, LAST_NORM, Weights, quantised
 
-PAGE = 64
-ROWS = 64  # of the matrices that attention over prompts works on: tokens × heads that share a key head
-
-
-def filled(kernel: Callable[..., object], shape: Sequence[int], first: torch.Tensor, *rest: object, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """A new tensor, beside `first`, that the kernel writes as its last argument."""
-    out = torch.empty(shape, dtype=dtype, device=first.device)
-    kernel(first, *rest, out)
-    return out
+PAGE, ROWS = 64, 64  # tokens in a page; rows of the matrices that attention over prompts works on: tokens × heads that share a key head
 
 
 class Cache:
-    """Keys and values of some requests, in pages that any request may get; `lengths` says how many tokens each has."""
+    """Keys and values of some requests, in pages that any request may get; what a step writes is here too, for the next one to write again."""
 
     def __init__(self, config: Config, requests: int, tokens: int, page: int = PAGE, device: str = "cpu") -> None:
-        self.page, self.device = page, device
-        each = -(-tokens // page)
-        pool = (requests * each, config.kv_heads, page, config.head_dim)
-        self.layers = [[torch.zeros(pool, dtype=torch.bfloat16, device=device) for _ in range(2)] for _ in range(config.layers)]
-        self.free = list(range(requests * each))
-        self.table = torch.zeros(requests, each, dtype=torch.int32)
-        self.lengths = [0] * requests
+        self.config, self.page, self.zeros, each = config, page, partial(torch.zeros, device=device), -(-tokens // page)
+        pools = self.zeros(config.layers, 2, requests * each, config.kv_heads, page, config.head_dim, dtype=torch.bfloat16)
+        self.layers, self.free = [layer.unbind() for layer in pools], list(range(requests * each))
+        self.lengths, self.pages, self.sizes = [0] * requests, [[0] * each for _ in range(requests)], list[int]()
+        self.table = self.zeros(requests, each, dtype=torch.int32)
+        self.last, self.logits = (self.zeros(requests, wide) for wide in (config.hidden, config.vocabulary))
 
-    def extend(self, fresh: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def extend(self, fresh: Sequence[int]) -> tuple[list[int], list[int]]:
         """Room for `fresh[r]` more tokens of each request: their positions and their slots, page · size + place in the page."""
-        positions, slots = list[int](), list[int]()
-        for r, count in enumerate(fresh):
-            for position in range(self.lengths[r], self.lengths[r] + count):
-                if position % self.page == 0:
-                    self.table[r, position // self.page] = self.free.pop()
-                positions.append(position)
-                slots.append(int(self.table[r, position // self.page]) * self.page + position % self.page)
-            self.lengths[r] += count
-        return self.whole(positions), self.whole(slots)
+        first, self.lengths = self.lengths, [length + count for length, count in zip(self.lengths, fresh, strict=True)]
+        places = [(r, *divmod(position, self.page)) for r, length in enumerate(self.lengths) for position in range(first[r], length)]
+        for r, number, place in places:
+            if place == 0:
+                self.table[r, number] = self.pages[r][number] = self.free.pop()
+        return [number * self.page + place for _, number, place in places], [self.pages[r][number] * self.page + place for r, number, place in places]
 
-    def whole(self, numbers: Sequence[int] | Sequence[tuple[int, ...]]) -> torch.Tensor:
-        return torch.tensor(numbers, dtype=torch.int32).to(self.device)
+    def work(self, *lists: list[int]) -> list[torch.Tensor]:
+        """Hidden states twice, queries and what they saw, for as many tokens as the first list has; then the lists, the last one in fours."""
+        if self.sizes != (sizes := [len(numbers) for numbers in lists]):
+            config, self.sizes, self.wide = self.config, sizes, -(-max(sizes) // 4) * 4  # each list begins at a multiple of 16 bytes
+            self.host = torch.zeros(len(lists) * self.wide, dtype=torch.int32)
+            self.numbers, self.there = self.host.numpy(), self.host.to(self.table.device)
+            *parts, blocks = (part[:size] for part, size in zip(self.there.split(self.wide), sizes, strict=True))
+            x, q = self.zeros(sizes[0], config.hidden), self.zeros(sizes[0], config.heads, config.head_dim, dtype=torch.bfloat16)
+            self.written = [x, torch.zeros_like(x), q, torch.zeros_like(q).flatten(1), *parts, blocks.view(-1, 4)]
+        self.numbers[:] = [number for numbers in lists for number in numbers + [0] * (self.wide - len(numbers))]
+        if self.there is not self.host:
+            self.there.copy_(self.host)
+        return self.written
 
 
 class Model:
@@ -73,35 +73,37 @@ class Model:
             into, down = matrix(f"{start}.mlp.gate_proj", f"{start}.mlp.up_proj"), matrix(f"{start}.mlp.down_proj")
             self.layers.append((project, (*matrix(out), wide(0, f"{start}.post_attention_layernorm.weight"), *into, *down)))
         head = EMBEDDING if HEAD not in weights else HEAD
-        shared = bits == 16 and head == EMBEDDING
-        self.head = (wide(0, LAST_NORM), *((self.embedding, torch.ones(1, 1, device=device)) if shared else matrix(head.removesuffix(".weight"))))
+        tied = (self.embedding, torch.ones(1, 1, device=device)) if bits == 16 and head == EMBEDDING else ()
+        self.head = (wide(0, LAST_NORM), *(tied or matrix(head.removesuffix(".weight"))))
 
     def step(self, cache: Cache, fresh: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Take in the fresh tokens of every request, one or many each; logits after the last of each."""
-        config, counts, before = self.config, [len(tokens) for tokens in fresh], list(cache.lengths)
+        """Take in the fresh tokens of every request, one or many each; logits after the last of each, until the next step."""
+        config, counts, before = self.config, [len(tokens) for tokens in fresh], cache.lengths
         if not all(counts):
             raise ValueError("every request needs at least one fresh token")
-        total, ends = sum(counts), list(accumulate(counts))
-        queries = 1 if total == len(counts) else max(1, ROWS // config.group)
-        places = cache.extend(counts)
+        ends, single, ids = list(accumulate(counts)), max(counts) == 1, [token for tokens in fresh for token in tokens]
+        queries = 1 if single else max(1, ROWS // config.group)
         parts = [(r, count, first) for r, count in enumerate(counts) for first in range(0, count, queries)]
-        blocks = [(r, ends[r] - count + first, before[r] + first, min(queries, count - first)) for r, count, first in parts]
-        pages = (cache.table.to(self.device), cache.whole(blocks), queries)
-        x = filled(kernels.take, (total, config.hidden), cache.whole([token for tokens in fresh for token in tokens]), self.embedding)
+        blocks = [n for r, count, first in parts for n in (r, ends[r] - count + first, before[r] + first, min(queries, count - first))]
+        x, new, q, seen, tokens, *places, last, fours = cache.work(ids, *cache.extend(counts), [end - 1 for end in ends], blocks)
+        kernels.take(tokens, self.embedding, x)
         for (project, finish), cached in zip(self.layers, cache.layers, strict=True):
-            known = (*self.rotary, *places, *cached, config.head_norms, config.eps)
-            q = filled(kernels.project, (total, config.heads, config.head_dim), x, *project, *known, dtype=torch.bfloat16)
-            seen = filled(kernels.attend, (total, config.heads * config.head_dim), q, *cached, *pages, dtype=torch.bfloat16)
-            x = filled(kernels.finish, x.shape, x, seen, *finish, config.eps)
-        last = filled(kernels.take, (len(counts), config.hidden), cache.whole([end - 1 for end in ends]), x)
-        return filled(kernels.head, (len(counts), config.vocabulary), last, *self.head, config.eps)
+            kernels.project(x, *project, *self.rotary, *places, *cached, config.head_norms, config.eps, q)
+            kernels.attend(q, *cached, cache.table, fours, queries, seen)
+            kernels.finish(x, seen, *finish, config.eps, new)
+            x, new = new, x
+        if not single:
+            kernels.take(last, x, cache.last)
+        kernels.head(x if single else cache.last, *self.head, config.eps, cache.logits)
+        return cache.logits
 
 
 def choose(logits: torch.Tensor, temperature: float, top_p: float, random: torch.Generator) -> list[int]:
     """The next token of every request; temperature 0 takes the likeliest."""
-    shape = (len(logits), 1)
+    chosen = torch.empty(len(logits), 1, dtype=torch.int32, device=logits.device)
     if temperature == 0:
-        return filled(kernels.greedy, shape, logits, dtype=torch.int32)[:, 0].tolist()
-    knobs = (torch.full(shape, knob, device=logits.device) for knob in (temperature, top_p))
-    noise = torch.rand(logits.shape, generator=random).clamp(1e-7, 1 - 1e-7).to(logits.device)
-    return filled(kernels.sample, shape, logits, *knobs, noise, dtype=torch.int32)[:, 0].tolist()
+        kernels.greedy(logits, chosen)
+    else:
+        knobs = (torch.full(chosen.shape, knob, device=logits.device) for knob in (temperature, top_p))
+        kernels.sample(logits, *knobs, torch.rand(logits.shape, generator=random).clamp(1e-7, 1 - 1e-7).to(logits.device), chosen)
+    return chosen[:, 0].tolist()
