@@ -183,7 +183,10 @@ def _compare(ctx: Context, node: ast.Compare) -> object:
 
 
 def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object, node: ast.AST) -> object:
-    if isinstance(operator, ast.Is | ast.IsNot) or (is_static(left) and is_static(right)):
+    by_identity = isinstance(operator, ast.Is | ast.IsNot)
+    if by_identity and left is not right and left is not None and right is not None and any(isinstance(side, SSAValue) for side in (left, right)):
+        raise UnsupportedFeatureError("`is` of what only the run knows", help="compare values: `==`; only `is None` is known of them while compiling")
+    if by_identity or (is_static(left) and is_static(right)):
         left, right = (plain_number(side) if isinstance(side, TypedConstant) else side for side in (left, right))
         return fold.guarded(node, fold.COMPARE[type(operator)], left, right)
     kind = COMPARISONS.get(type(operator).__name__)

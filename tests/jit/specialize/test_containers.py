@@ -17,7 +17,7 @@ KERNEL = """
 def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 {body}
     with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = x + float(v)
+        out[:] = x + 1.0 * v
     return out
 """
 X = np.zeros((1, 2), np.float32)
@@ -25,10 +25,8 @@ X = np.zeros((1, 2), np.float32)
 
 def result(body: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> float:
     monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
-    kernel = make_kernel(KERNEL.replace("{body}", "".join(f"    {line}\n" for line in body.splitlines())))
-    out = np.full_like(X, np.nan)
-    kernel(X, out)
-    return float(out[0, 0])
+    kernel = make_kernel("def copied(l): return [*l]\n" + KERNEL.replace("{body}", "".join(f"    {line}\n" for line in body.splitlines())))
+    return float(kernel(X)[0, 0])  # which looks for the shape of the output too, by a walk of its own
 
 
 SAME = [
@@ -55,6 +53,26 @@ SAME = [
     "l = [3]\nfor i in pl.unroll(2):\n    l *= 2\nv = sum(l)",
     "l = [3]\nl *= 0\nl.append(2)\nv = sum(l)",
     "l = [1, 2]\nm = [5]\nm += [l.pop()]\nv = sum(m) * 10 + len(l)",
+    "l = [1]\nm = l\nm.append(2)\nw = l is m\nv = (3 if l is m else 4) + (10 if w else 20)",
+    "l = [1, 2]\na = [l, l]\na[0].append(4)\nv = sum(a[1]) + (10 if a[0] is a[1] else 20)",
+    "l = [1]\nd = {}\nv = (3 if isinstance(l, list) else 4) + (10 if isinstance(d, dict) else 20)",
+    "l = []\nif l:\n    l.remove(l[0])\nn = 4\nv = abs(-3 if n > 0 else l[2]) if n else 7",
+    "l = [1, 2]\nv = l.pop() + l[-1]",
+    "l = [5, 3, 1, 2]\nw = l.pop() + l.pop()\nv = w * 10 + len(l)",
+    "l = [1, 2, 3]\nm = []\nfor i in pl.unroll(l.pop()):\n    m.append(i)\nv = len(m) * 10 + len(l)",
+    "l = [9, 3, 2, 1]\nf = f'{l.pop()}' + f'{l.pop()}'\nv = int(f) * 10 + len(l)",
+    "l = [3, 2, 8]\nv = l.pop().bit_length() * 10 + len(l)",
+    "l = [3, 2, 8]\nv = getattr(l, 'pop')() * 10 + len(l)",
+    "l = [3, 2, 8]\nv = (5 if 1 < 0 < l.pop() else 6) + len(l)",
+    "l = [[1, 2, 3], [4]]\nm = [b for a, *b in l]\nv = 0\nfor a, (*b, c) in [(1, l[0]), (2, l[1])]:\n    v = v * 10 + len(b) * a + c + len(m)",
+    "l = [[1], 2]\nm = dict(k=l)\nm['k'].append(2)\ne = dict(m)\ne['k'][0].append(3)\nv = len(l) * 10 + len(l[0])",
+    "l = [1, 2, 3]\nl[0], l[2] = l[2], l[0]\nl[1:2] = [5, 6]\nl[0] += 4\ndel l[-1]\nv = l[0] * 100 + l[1] * 10 + l[2] + len(l)",
+    "d = {}\nfor i in pl.unroll(3):\n    d[i] = [i]\ne = d\ne[1] += [7]\ndel e[0]\nv = len(d) * 100 + sum(d[1]) * 10 + len(e)",
+    "i = 0\nl = [5, 6]\ni, l[i] = 1, 7\na = l[0] = 4\nv = l[0] * 10 + l[1] + i + a",
+    "l = [3, 1, 2]\nfor i, y in enumerate(l):\n    l[i] = y * 2\nd = {'a': 1, 'b': 2}\nfor k, w in d.items():\n    d[k] = w + sum(l)\nv = sum(d.values())",
+    "l = [[0] * 2 for i in (1, 2)]\nl[0][1] = 5\nm = [[0] * 2] * 2\nm[0][1] = 7\nv = sum(l[1]) * 10 + sum(m[1])",
+    "n = 3\nn -= 1\nn **= 3\ns = 'a'\ns += 'b' * n\nt = (1,)\nt += (2,)\nv = len(s) * 10 + len(t)",
+    "l = [*(1, 2), *{'a': 3}.values(), 4]\nd = {**{'a': 1, 'b': 2}, 'a': 5}\nv = sum(l) * 10 + sum(d.values()) + dict(**d, c=4)['c']",
 ]
 
 CHANGES = {
@@ -110,6 +128,15 @@ REFUSED = [
     ("l = []\nfor i in pl.range(3):\n    l.append(i)\nv = len(l)", "what only the run knows"),
     ("l = [1, 2]\nwhile l.pop() > 1:\n    v = 1\nv = 2", "known only at run time"),
     ("l = [1]\nlist.append(l, 3)\nv = sum(l)", "changes a list that the kernel made"),
+    ("l = [3, 1]\nfor i, y in enumerate(l):\n    if i < 3:\n        l.append(y)\nv = sum(l)", "changes while it is looped over"),
+    ("l = [3, 1]\nfor i, y in enumerate(l):\n    l[1] = y + 7\nv = sum(l)", "changes while it is looped over"),
+    ("l = [3, 1]\nc = copied(l)\nl.append(4)\nv = len(c)", "that `copied` was given a copy of"),
+    ("d = {'a': x}\ne = d\ne['a'] = x\nv = 1", "what only the run knows"),
+    ("d = {'a': x}\nfor i in pl.range(3):\n    d['a'] = d['a'] + x\nv = 1", "what only the run knows"),
+    ("d = {'a': x}\nfor k in d:\n    d['b'] = x\nv = 1", "changes while it is looped over"),
+    ("t = [x, x]\nfor y in (t[0], t[1]):\n    t[1] = y * 3.0\nv = 1", "is bound anew in a loop over"),
+    ("t = [x, x]\nfor y in (t[0], t[1]):\n    t.insert(0, y * 3.0)\nv = 1", "is bound anew in a loop over"),
+    ("s = pl.read(x, [0, 0]) > 0.0\nv = 3 if s is True else 4", "`is` of what only the run knows"),
 ]
 
 
@@ -128,6 +155,13 @@ TILES = [
     "t = []\nt.append(x)\nx = x * 2.0\nt.append(x)\nu = [y * 3.0 for y in t]\nv = u[0] + u[1] * t[0]",
     "v = x\nfor k in pl.range(2):\n    t = []\n    for i in pl.unroll(3):\n        t.append(v * float(i + 1))\n    v = t[0] + t[2]",
     "t = []\nfor i in pl.unroll(2):\n    t.append(x)\n    if len(t) == 2:\n        t.append(x * 9.0)\nv = t[2]",
+    "d = {}\nfor i in pl.unroll(3):\n    d[i] = x * float(i + 1)\nd[1] += d[2]\nv = d[0] + d[1] * float(len(d))",
+    "d = {k: x * float(i) for i, k in enumerate('abc')}\nd['n'] = 3\ndel d['a']\nv = d.get('c') * float(d['n'] + len(d)) + d.get('z', x)",
+    "d = {'a': x, 'b': x * 2.0}\nfor k, w in d.items():\n    d[k] = w * 7.0\nv = d['b'] if 'b' in d else x\nfor w in d.values():\n    v = v + w",
+    "d = {'a': x}\ne = {**d, 'b': x * 2.0}\nv = e['a'] + e['b']",
+    "t = [x, x * 2.0]\nt[0], t[1] = t[1] * 5.0, t[0]\nt[0] += x\ndel t[1]\nv = t[0] * float(len(t))",
+    "t = [x, x * 2.0]\nfor i, y in enumerate(t):\n    t[i] = y * 3.0\nv = t[0] + t[1] * 7.0",
+    "a = x * 1.0\nb = x * 2.0\na, *c = b, a\nv = a * 3.0 + c[0]",
     "m = [1.0, 2.0]\nt = [*two(x)]\nt.append(x * m.pop())\nv = t[1] + t[2] * float(len(m))",
 ]
 
@@ -136,7 +170,7 @@ TILES = [
 def test_a_list_takes_tiles(body: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
     helper = "@pl.jit.inline\ndef two(t: pl.Tensor):\n    r = [t]\n    r.append(t * 2.0)\n    return r\n"
-    text = KERNEL.replace("{body}", "".join(f"    {line}\n" for line in body.splitlines())).replace("x + float(v)", "v")
+    text = KERNEL.replace("{body}", "".join(f"    {line}\n" for line in body.splitlines())).replace("x + 1.0 * v", "v")
     x = np.random.default_rng(len(body)).standard_normal((3, 5)).astype(np.float32)
     names: dict[str, Any] = {"x": x, "two": lambda t: [t, t * 2]}
     exec(body.replace("pl.unroll", "range").replace("pl.range", "range"), names)

@@ -8,18 +8,20 @@ from collections.abc import Sequence
 from typing import cast
 
 from tilejit.errors import ShapeError, UnsupportedFeatureError, in_body
+from tilejit.frontend.fold import BINARY
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.questions import refusal
 from tilejit.jit.specialize.calls import Calls
 from tilejit.jit.specialize.dependencies import resolve
 from tilejit.jit.specialize.dynamic import symbols_of
-from tilejit.jit.specialize.expressions import Folded
-from tilejit.jit.specialize.growing import has_no_other_name, makes_list
+from tilejit.jit.specialize.growing import has_no_other_name, makes_container
 from tilejit.jit.specialize.infer import operator
-from tilejit.jit.specialize.iterate import member_nodes, static_node, together
+from tilejit.jit.specialize.iterate import dealt, member_nodes, static_node
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.operators import NeedsTurns
+from tilejit.jit.specialize.stores import added_to, is_member, put
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown, as_local, literal, members_of
+from tilejit.jit.specialize.walk import Folded
 from tilejit.ops.spec import OpFunction
 from tilejit.types.values import BufferType, TileType
 
@@ -40,10 +42,8 @@ class Assignments(Calls):
         self._list_made(node.targets, node.value)
         if isinstance(value, Unknown):
             value = self._kept(node)
-        if any(isinstance(part, ast.Starred) for target in node.targets for part in ast.walk(target)):
-            parts = self._parts(value_node, value, node.value)
-            if parts is not None:
-                return [new for target in node.targets for new in self._spread_out(target, parts, node)]
+        if any(isinstance(part, ast.Starred) or is_member(self, part) for target in node.targets for part in ast.walk(target)):
+            return [new for target in node.targets for new in self._given(target, (value_node, value), node)]
         if self._names_an_object(node.targets, value):
             return []
         if isinstance(value, Static) and is_handle(value.value) and any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
@@ -63,7 +63,7 @@ class Assignments(Calls):
             self.made.setdefault(id(cast("object", value.value)), (cast("object", value.value), self.undecided))
 
     def _list_made(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
-        if len(targets) == 1 and isinstance(targets[0], ast.Name) and makes_list(value):
+        if len(targets) == 1 and isinstance(targets[0], ast.Name) and makes_container(value):
             self.fresh_lists.add(targets[0].id)
             self.listed.add(targets[0].id)
 
@@ -83,29 +83,43 @@ class Assignments(Calls):
 
     def _spread_out(self, target: ast.expr, parts: list[Folded], node: ast.Assign) -> list[ast.stmt]:
         """`a, *b, c = …`: one assignment per name; the one with the star gets a list."""
-        if not isinstance(target, (ast.Tuple, ast.List)):
-            return self._given(target, together(parts, node.value), node)
-        star = next((place for place, part in enumerate(target.elts) if isinstance(part, ast.Starred)), None)
-        rest = len(parts) - len(target.elts) + 1
-        if rest != 1 if star is None else rest < 0:
-            named = f"{len(target.elts)}" if star is None else f"{len(target.elts) - 1} or more"
-            message = f"`{ast.unparse(node.value)}` has {len(parts)} members, this names {named}"
+        assert isinstance(target, (ast.Tuple, ast.List))
+        named = dealt(target.elts, parts, node.value)
+        if named is None:
+            starred = any(isinstance(part, ast.Starred) for part in target.elts)
+            wanted = f"{len(target.elts) - 1} or more" if starred else f"{len(target.elts)}"
+            message = f"`{ast.unparse(node.value)}` has {len(parts)} members, this names {wanted}"
             raise in_body(ShapeError)(message, span=self.definition.span(target))
-        taken = parts
-        if star is not None:
-            middle = together(parts[star : star + rest], node.value, listed=True)
-            self._name_made(node.value, middle[1])
-            taken = [*parts[:star], middle, *parts[star + rest :]]
-        names = [part.value if isinstance(part, ast.Starred) else part for part in target.elts]
-        return [new for name, item in zip(names, taken, strict=True) for new in self._given(name, item, node)]
+        for _, (_, part) in named:
+            self._name_made(node.value, part)
+        before, named = self._read_first(named, node)
+        return [*before, *(new for name, item in named for new in self._given(name, item, node))]
+
+    def _read_first(self, named: list[tuple[ast.expr, Folded]], node: ast.Assign) -> tuple[list[ast.stmt], list[tuple[ast.expr, Folded]]]:
+        """`a, *b = b, a`: all is read before anything is bound. What an earlier name of them would change gets a name of its own."""
+        bound = [{part.id for part in ast.walk(target) if isinstance(part, ast.Name)} for target, _ in named]
+        read = [{part.id for part in ast.walk(text) if isinstance(part, ast.Name)} if not isinstance(value, Static) else set() for _, (text, value) in named]
+        if not any(bound[first] & read[second] for second in range(len(named)) for first in range(second)):
+            return [], named
+        before: list[ast.stmt] = []
+        out: list[tuple[ast.expr, Folded]] = []
+        for target, (text, value) in named:
+            if not isinstance(value, Static):
+                name = self.free_name("part")
+                before.append(at(ast.Assign([at(ast.Name(name, ast.Store()), node)], copy.deepcopy(text)), node))
+                text = at(ast.Name(name, ast.Load()), node)
+            out.append((target, (text, value)))
+        return before, out
 
     def _given(self, target: ast.expr, item: Folded, node: ast.Assign) -> list[ast.stmt]:
         if isinstance(target, (ast.Tuple, ast.List)):
             parts = self._parts(*item, node.value)
             return self._spread_out(target, parts, node) if parts is not None else [at(ast.Assign([self.target(target, item[1])], item[0]), node)]
+        if isinstance(target, ast.Subscript) and is_member(self, target):
+            return put(self, target, item, node)
         if self._names_an_object([target], item[1]):
             return []
-        return [at(ast.Assign([self.target(target, item[1])], item[0]), node)]
+        return [at(ast.Assign([self.target(target, item[1])], copy.deepcopy(item[0])), node)]
 
     def _refuse_swap(self, node: ast.Assign) -> None:
         """`u, w = w, u` of the caller's tensors: after an odd number of steps the result would be in the other one, without a word."""
@@ -240,12 +254,14 @@ class Assignments(Calls):
 
     def augmented(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.AugAssign)
+        if isinstance(node.target, ast.Subscript) and is_member(self, node.target):
+            return added_to(self, node.target, node)
         before = self.env.get(node.target.id, UNKNOWN) if isinstance(node.target, ast.Name) else UNKNOWN
         if isinstance(node.target, ast.Name):
             of_tiles = node.target.id in self.listed and (isinstance(before, Items) or has_no_other_name(self, node.target.id))
             held = self.inlined.get(node.target.id, before.value if isinstance(before, Static) else [] if of_tiles else None)
             if isinstance(held, list | dict):
-                return self._extended(node, cast("list[object] | dict[object, object]", held))
+                return self.extended(node, cast("list[object] | dict[object, object]", held))
         value_node, value = self.fold(node.value)
         if isinstance(node.target, ast.Name):
             if isinstance(before, Static) and holds_handle(before.value):
@@ -253,6 +269,8 @@ class Assignments(Calls):
                 raise in_body(UnsupportedFeatureError)(
                     f"`{name}` stands for an object of Python, which a kernel cannot change", span=self.definition.span(node), help=f"write {name} = {name} …"
                 )
+            if isinstance(before, Static) and isinstance(value, Static):
+                return self._counted(node, before, value, value_node)
             shaped = isinstance(before, (BufferType, TileType)) or isinstance(value, (BufferType, TileType))
             self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh) if shaped else RuntimeValue()
             target: ast.expr = copy.deepcopy(node.target)
@@ -261,6 +279,13 @@ class Assignments(Calls):
         assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
         return [at(ast.AugAssign(target, node.op, value_node), node)]
 
+    def _counted(self, node: ast.AugAssign, before: Static, value: Static, value_node: ast.expr) -> list[ast.stmt]:
+        """`count += 1` of a number or text that is known."""
+        result = self.computed(node.value, node.op, BINARY[type(node.op)], before, value)
+        if self._names_an_object([node.target], result):
+            return []
+        return [at(ast.AugAssign(cast("ast.Name", self.target(node.target, result)), node.op, value_node), node)]
+
     def expression(self, node: ast.stmt) -> list[ast.stmt]:
         """An expression that is a statement: where statements are rewritten."""
         raise NotImplementedError
@@ -268,8 +293,7 @@ class Assignments(Calls):
     def note_window_write(self, target: ast.Subscript, value: Abstract) -> None:
         """Overridden where output shapes are looked for."""
 
-
-    def _extended(self, node: ast.AugAssign, held: list[object] | dict[object, object]) -> list[ast.stmt]:
+    def extended(self, node: ast.AugAssign, held: list[object] | dict[object, object]) -> list[ast.stmt]:
         """`values += more` of a list or dict changes it, under all its names."""
         method = {"list Add": "extend", "dict BitOr": "update"}.get(f"{type(held).__name__} {type(node.op).__name__}")
         name = ast.unparse(node.target)
@@ -278,13 +302,15 @@ class Assignments(Calls):
             if isinstance(times, Static) and isinstance(times.value, int):
                 self.refuse_change(node, held)
                 held *= times.value
-                self.changed.append(held)
+                self.note_change(held)
                 return []
         if method is None:
             sign = ast.unparse(node)[len(name) :].split("=")[0].strip()
             what = f"`{ast.unparse(node)}` changes a {type(held).__name__} in place"
             raise self.located((NeedsTurns if self.undecided else UnsupportedFeatureError)(what, help=f"write {name} = {name} {sign} …"), node)
-        target = at(ast.Attribute(ast.Name(name, ast.Load()), method, ast.Load()), node.target)
+        owner = copy.deepcopy(node.target)
+        owner.ctx = ast.Load()
+        target = at(ast.Attribute(owner, method, ast.Load()), node.target)
         call = at(ast.Call(target, [node.value], []), node)
         return self.expression(at(ast.Expr(ast.fix_missing_locations(call)), node))
 

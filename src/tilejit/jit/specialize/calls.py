@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import BuiltinMethodType
 from typing import Any, cast
 
-from tilejit.errors import TilejitError, UnsupportedFeatureError, in_body
+from tilejit.errors import ParserTypeError, TilejitError, UnsupportedFeatureError, in_body
 from tilejit.frontend import fold
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
-from tilejit.jit.reads.plain import PURE, defining_module, is_settled
+from tilejit.jit.reads.plain import PURE, defining_module, is_plain, is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
-from tilejit.jit.specialize.expressions import Folded
 from tilejit.jit.specialize.growing import GROWING, grown
-from tilejit.jit.specialize.iterate import dict_view, member_nodes
+from tilejit.jit.specialize.iterate import spread_out
+from tilejit.jit.specialize.mappings import dict_view, pairs
 from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import NeedsTurns, Operators
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language, reaches
+from tilejit.jit.specialize.walk import Folded
 from tilejit.ops.compose import INLINE_HELP
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS, meant
@@ -32,13 +33,17 @@ _CHANGING = frozenset(
 """Methods of lists and dicts that change them."""
 
 
+_OF_DICTS = frozenset("get items keys values pop popitem clear update setdefault copy".split())
+
+
 class Calls(Operators):
     """Expressions of one function, calls among them."""
 
     def call(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Call)
-        if isinstance(node.func, ast.Attribute) and isinstance(held := self.fold(node.func.value)[1], Items):
-            view = dict_view(self, held, node.func.attr, node)
+        if isinstance(node.func, ast.Attribute):
+            owner_text, held = self.fold(node.func.value)
+            view = dict_view(self, owner_text, held, node.func.attr, node) if isinstance(held, Items) else None
             if view is not None:
                 return view
         function, callee = self.fold(node.func)
@@ -101,7 +106,9 @@ class Calls(Operators):
             return new, self._python_call(node, cast("Callable[..., object]", callee.value), positional, named)
         changed = _changed_by(callee.value)
         if is_handle(callee.value) or changed is not None:
-            raise self._kept_at_run_time(node, changed, everything) if changed is not None else self._runs_while_compiling(node, everything)
+            if changed is None:
+                raise self._runs_while_compiling(node, everything)
+            raise self.kept_at_run_time(node, cast("ast.Attribute", node.func).value, type(changed).__name__, everything)
         return new, RuntimeValue()
 
     def _longer(self, node: ast.Call, callee: Abstract, args: Sequence[Folded]) -> Folded | None:
@@ -113,17 +120,16 @@ class Calls(Operators):
             return None
         found = grown(self, owner.id, cast("ast.Attribute", node.func).attr, args, node)
         if found is None:
-            raise self._kept_at_run_time(node, [], [value for _, value in args])
+            raise self.kept_at_run_time(node, owner, "list", [value for _, value in args])
         self.regrown = owner.id
         return found
 
-    def _kept_at_run_time(self, node: ast.Call, changed: object, values: Sequence[Abstract]) -> TilejitError:
+    def kept_at_run_time(self, node: ast.expr | ast.stmt, owner: ast.expr, kind: str, values: Sequence[Abstract]) -> TilejitError:
         """A value of the run for a list that is known while compiling: that would no longer know what is in it."""
         turns = self.undecided or any(isinstance(value, RuntimeValue) and value.unrolled for value in values)
-        assert isinstance(node.func, ast.Attribute)
-        name = ast.unparse(node.func.value)
-        what = f"`{ast.unparse(node)}` puts what only the run knows into a {type(changed).__name__} that is known while compiling"
-        help = f"write {name} = [*{name}, …]" if isinstance(changed, list) else "use names, or a tuple of them"
+        name = ast.unparse(owner)
+        what = f"`{ast.unparse(node)}` puts what only the run knows into a {kind} that is known while compiling"
+        help = f"write {name} = [*{name}, …]" if kind == "list" else "use names, or a tuple of them"
         return self.located((NeedsTurns if turns else UnsupportedFeatureError)(what, help=help), node)
 
     def _runs_while_compiling(self, node: ast.Call, values: Sequence[Abstract]) -> TilejitError:
@@ -137,19 +143,29 @@ class Calls(Operators):
         return self.located(NeedsTurns(error.message, help=error.hint) if turns else error, node)
 
     def spread(self, node: ast.Call) -> ast.Call:
-        """A call with the members of `*SIZES` in its place, where they are known."""
-        if not any(isinstance(argument, ast.Starred) for argument in node.args):
+        """A call with the members of `*SIZES` and `**OPTIONS` in their places, where they are known."""
+        if not any(isinstance(argument, ast.Starred) for argument in node.args) and all(keyword.arg is not None for keyword in node.keywords):
             return node
-        args: list[ast.expr] = []
-        for argument in node.args:
-            text, value = self.fold(argument.value) if isinstance(argument, ast.Starred) else (argument, UNKNOWN)
-            if isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list)):
-                args += [self.placeholder(cast("Static", item).value, argument) for item in self.members(value, argument)]
-            elif isinstance(value, Items) and (nodes := member_nodes(self, text, value, argument)) is not None:
-                args += nodes
-            else:
-                args.append(argument)
-        return at(ast.Call(node.func, args, node.keywords), node)
+        args = [new for argument in node.args for new in (self._spread(argument) if isinstance(argument, ast.Starred) else [argument])]
+        keywords: list[ast.keyword] = []
+        for keyword in node.keywords:
+            rows = pairs(self, keyword.value) if keyword.arg is None else None
+            if rows is None:
+                keywords.append(keyword)
+            for (_, key), item in rows or ():
+                if not isinstance(key, Static) or not isinstance(key.value, str):
+                    what = f"`**{ast.unparse(keyword.value)}` has a key that is no text, so it names no parameter"
+                    raise in_body(ParserTypeError)(what, span=self.definition.span(keyword.value), help="let texts be the keys")
+                keywords.append(at(ast.keyword(key.value, self._again(item, keyword.value)), keyword))
+        return at(ast.Call(node.func, args, keywords), node)
+
+    def _spread(self, argument: ast.Starred) -> list[ast.expr]:
+        found = spread_out(self, argument)
+        return [argument] if len(found) == 1 and isinstance(found[0][0], ast.Starred) else [self._again(item, argument) for item in found]
+
+    def _again(self, item: Folded, place: ast.expr) -> ast.expr:
+        """A part of a call that is known already, as an expression to fold."""
+        return self.placeholder(item[1].value, place) if isinstance(item[1], Static) else item[0]
 
     def _handed_in(self, function: OpFunction, node: ast.Call, args: Sequence[Folded]) -> Folded:
         """The first argument of an op: of one that calls it (`pl.scan`) the specialisation for pairs of the others."""
@@ -208,13 +224,22 @@ class Calls(Operators):
         keywords = {name: cast("Static", value) for name, value in named.items()}
         given, names = tuple(arg.value for arg in args), {name: arg.value for name, arg in keywords.items()}
         own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
+        moving = _only_moves(function, given)
         changed = _changed_by(function)
         if changed is not None:
             self.refuse_change(node, changed)
-            self.changed.append(changed)
+            self.note_change(changed)
         pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
-        if is_handle(function) or holds_handle(given) or holds_handle(names) or not pure:
-            value = self.specializer.trace.ask("call", function, given, names, path=dotted(node.func))
+        trace = self.specializer.trace
+        raw = trace.raw(function) if is_handle(function) else function
+        if raw is getattr and len(given) == 2 and type(given[0]) in (list, dict) and isinstance(given[1], str):
+            value = fold.attribute(given[0], given[1], dotted(node.func))
+        elif moving or _makes_anew(raw, given):
+            value = fold.call(cast("Callable[..., object]", raw), given, names, dotted(node.func))
+        elif is_handle(function) or holds_handle(given) or holds_handle(names) or not pure:
+            value = trace.ask("call", function, given, names, path=dotted(node.func))
+            if not is_plain(value):
+                self.lent += [(made, dotted(node.func)) for made in _made_in((given, names))]
         else:
             value = fold.call(function, given, names, dotted(node.func))
         return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
@@ -225,6 +250,10 @@ class Calls(Operators):
             kind = type(changed).__name__
             what = f"`{ast.unparse(node)}` changes a {kind} while compiling, but whether it runs, or how often, is known only at run time"
             raise self.located(NeedsTurns(what, help=f"make the {kind} in one expression, or in a loop over a tuple or pl.unroll"), node)
+        function = next((function for made, function in self.lent if made is changed), None)
+        if function is not None:
+            what = f"`{ast.unparse(node)}` changes a {type(changed).__name__} that `{function}` was given a copy of"
+            raise self.located(UnsupportedFeatureError(what, help=f"change it before `{function}` is called, or give that a copy of your own"), node)
         if any(isinstance(value, Static) and reaches(value.value, changed) for value in self.params.values()):
             what = f"`{ast.unparse(node)}` changes a {type(changed).__name__} of the caller, which would not see it"
             raise self.located(UnsupportedFeatureError(what, help="work on a copy, and return it"), node)
@@ -234,6 +263,32 @@ class Calls(Operators):
         from tilejit.jit.specialize.helpers import specialise_call
 
         return specialise_call(self, node, helper, submitted)
+
+
+def _only_moves(function: object, given: Sequence[object]) -> bool:
+    """Whether a method of a list or dict that the kernel made puts members in or takes them out without a look at them: some may be objects of Python."""
+    owner = cast("object", function.__self__) if type(function) is BuiltinMethodType else None
+    if type(owner) is list:
+        flat = function.__name__ != "extend" or (len(given) == 1 and type(given[0]) in (list, tuple))  # type: ignore[attr-defined]
+        return flat and function.__name__ in ("append", "extend", "insert", "pop", "clear", "reverse", "copy")  # type: ignore[attr-defined]
+    keyed = not holds_handle(given[:1]) or type(given[0]) is dict
+    return type(owner) is dict and keyed and function.__name__ in _OF_DICTS  # type: ignore[attr-defined]
+
+
+def _makes_anew(function: object, given: Sequence[object]) -> bool:
+    """Whether a function puts members of containers that the kernel made into another one, as they are."""
+    if function is list or function is tuple:
+        return len(given) == 1 and type(given[0]) in (list, tuple, dict)
+    return function is dict and (not holds_handle(given) or all(type(item) is dict for item in given))
+
+
+def _made_in(value: object) -> Iterator[object]:
+    """The lists and dicts of the kernel's in a value."""
+    if type(value) in (list, dict):
+        yield value
+    if type(value) in (list, dict, tuple):
+        members = cast("dict[object, object]", value).values() if type(value) is dict else cast("list[object]", value)
+        yield from (found for item in members for found in _made_in(item))
 
 
 def _changed_by(function: object) -> object:

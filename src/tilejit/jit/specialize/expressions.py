@@ -4,90 +4,31 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from tilejit import ops
 from tilejit.dtypes import FP32
-from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, did_you_mean, in_body
+from tilejit.errors import ParserTypeError, ShapeError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend import fold
-from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.definition import Kernel
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.specialize import infer
-from tilejit.jit.specialize.dependencies import helpers_of
-from tilejit.jit.specialize.iterate import bundle_node, check_keys, comprehension, member, part_of
+from tilejit.jit.specialize.comprehensions import comprehension
+from tilejit.jit.specialize.iterate import bundle_node, member, part_of, spread_out
+from tilejit.jit.specialize.mappings import mapping
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, relocated
-from tilejit.jit.specialize.objects import Objects
-from tilejit.jit.specialize.symbols import Dynamic, Symbol
+from tilejit.jit.specialize.symbols import Symbol
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, literal, number_node
+from tilejit.jit.specialize.walk import Folded, Walk
 from tilejit.types.annotations import DynVar
 from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType
 
-if TYPE_CHECKING:
-    from tilejit.jit.specialize.program import Specializer
 
-Folded = tuple[ast.expr, Abstract]
-
-
-class Expressions(Objects):
+class Expressions(Walk):
     """Expressions of one function under one set of argument types."""
-
-    def __init__(self, specializer: Specializer, definition: Definition, dynamic: Dynamic, types: Mapping[str, Abstract]) -> None:
-        super().__init__(specializer, definition)
-        self.dynamic = dynamic
-        self.env: dict[str, Abstract] = dict(types)
-        """What the locals hold at this point."""
-        self.params: dict[str, Abstract] = dict(types)
-        self.inlined: dict[str, object] = {}
-        """Locals whose assignment vanished because they only name a constant extent, or an object that no text can stand for."""
-        self.dims: dict[Symbol, DynDim] = {}
-        """The extents that the function's own symbols stand for."""
-        self.in_annotation = False
-        self.substituted: dict[str, Folded] = {}
-        """Names of comprehensions, by what they stand for in this turn."""
-        self.spelled: dict[str, ast.expr] = {}
-        """Names bound once, to an index expression of names bound once."""
-        self.undecided = 0
-        """How many loops and branches are around that run, or not, when the kernel does."""
-        self.made: dict[int, tuple[object, int]] = {}
-        """Lists and dicts that names were given to, by identity, with the number of such blocks around the first of them."""
-        self.changed: list[object] = []
-        """Lists and dicts that the text has as they were: names of theirs are bound anew before the next statement."""
-        self.fresh_lists: set[str] = set()
-        """Names that this very block gave to a list it made."""
-        self.listed: set[str] = set()
-        """Names that some block did."""
-        self.standing: ast.expr | None = None
-        """The call that is a statement of its own."""
-        self.regrown: str | None = None
-        """The name of the list that it puts values of the run into: it is bound anew."""
-        self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or bool(helpers_of(self.reads))
-        """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
-
-    # the walk -------------------------------------------------------------------------------------------------------------
-
-    def fold(self, node: ast.expr) -> Folded:
-        """The rewritten expression and what is known of its value. No node is shared with the original."""
-        rule = _RULES.get(type(node))
-        try:
-            new, value = getattr(self, rule)(node) if rule is not None else (copy.deepcopy(node), UNKNOWN)
-        except TilejitError as error:
-            raise self.located(error, node) from error.__cause__
-        if isinstance(value, Static) and not isinstance(node, ast.Constant):
-            if holds_handle(value.value):
-                return self.placeholder(value.value, node), Static(value.value)
-            if not value.local or self._reads_outside(new):
-                short = literal(value.value)
-                new = relocated(short, node) if short is not None else new
-        return new, value
-
-    def _reads_outside(self, node: ast.expr) -> bool:
-        """Whether an expression still has names that the text does not: of the module, the closure, or of locals that vanished."""
-        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        return any(name in self.inlined or (name not in self.definition.local_names and name not in ("pl", "pld")) for name in names)
 
     def _rewritten(self, node: ast.expr) -> ast.expr:
         """An expression of which nothing is known but what its parts say."""
@@ -237,6 +178,10 @@ class Expressions(Objects):
             return same, Static(self.item(node, value.value, place.value), local=value.local or place.local)
         return same, UNKNOWN
 
+    def index(self, node: ast.expr) -> Abstract:
+        """What a subscript of a compile-time container asks for."""
+        return (self._cut(node) if isinstance(node, ast.Slice) else self.fold(node))[1]
+
     def _cut(self, node: ast.Slice) -> Folded:
         """`[1:]` of a compile-time container."""
         ends = [self.fold(end) if end is not None else None for end in (node.lower, node.upper, node.step)]
@@ -285,10 +230,10 @@ class Expressions(Objects):
 
     def sequence(self, node: ast.expr) -> Folded:
         assert isinstance(node, (ast.Tuple, ast.List))
-        folded = [self.fold(item) for item in node.elts]
+        folded = [part for item in node.elts for part in spread_out(self, item)]
         new = at(type(node)([item for item, _ in folded], ast.Load()), node)
         values = [value for _, value in folded]
-        if any(isinstance(item, ast.Starred) for item in node.elts):
+        if any(isinstance(item, ast.Starred) for item, _ in folded):
             return new, UNKNOWN
         statics = [value for value in values if isinstance(value, Static)]
         if len(statics) == len(values):
@@ -298,15 +243,7 @@ class Expressions(Objects):
 
     def mapping(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Dict)
-        keys = [self.fold(key) if key is not None else None for key in node.keys]
-        values = [self.fold(value) for value in node.values]
-        new = at(ast.Dict([key[0] if key else None for key in keys], [value[0] for value in values]), node)
-        pairs = [(key[1], value[1]) for key, value in zip(keys, values, strict=True) if key is not None]
-        if len(pairs) == len(keys) and all(isinstance(part, Static) for pair in pairs for part in pair):
-            statics = cast("list[tuple[Static, Static]]", pairs)
-            check_keys(self, [key.value for key, _ in statics], node)
-            return new, Static({key.value: value.value for key, value in statics}, local=any(part.local for pair in statics for part in pair))
-        return new, UNKNOWN
+        return mapping(self, node)
 
     def starred(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Starred)
@@ -352,34 +289,3 @@ def _written_index(value: Static, place: ast.expr) -> list[tuple[ast.expr, Abstr
         elif (text := literal(item)) is not None:
             out.append((relocated(text, place), Static(item)))
     return out if len(out) == len(members) and any(isinstance(item, slice) for item in members) else None
-
-
-def _calls_unknown(definition: Definition) -> bool:
-    """Whether a body calls what only an argument or a local tells: it may be a helper."""
-    open_ones = {param.name for param in definition.params if param.kind in ("static", "other")}
-    return any(path is None or path[0] in (definition.local_names if len(path) == 1 else open_ones) for path, _ in definition.facts.calls)
-
-
-_RULES: dict[type[ast.expr], str] = {
-    ast.Constant: "constant",
-    ast.Name: "name",
-    ast.Attribute: "attribute",
-    ast.Subscript: "subscript",
-    ast.Slice: "slice",
-    ast.Tuple: "sequence",
-    ast.List: "sequence",
-    ast.Dict: "mapping",
-    ast.Starred: "starred",
-    ast.JoinedStr: "f_string",
-    ast.BinOp: "binary",
-    ast.UnaryOp: "unary",
-    ast.Compare: "compare",
-    ast.BoolOp: "logical",
-    ast.IfExp: "conditional",
-    ast.Call: "call",
-    ast.ListComp: "comprehension",
-    ast.SetComp: "comprehension",
-    ast.DictComp: "comprehension",
-    ast.GeneratorExp: "comprehension",
-}
-"""The method that rewrites each kind of expression; those of operators and calls are in operators.py and calls.py."""

@@ -1,20 +1,24 @@
-"""Lists that values of the run are put into: `tiles.append(t)` binds the name anew, which is the same where the list has no other name."""
+"""Lists and dicts that values of the run are put into: `tiles.append(t)` binds the name anew, which is the same where it is the only name."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from operator import delitem, setitem
+from typing import TYPE_CHECKING
 
 from tilejit.jit.reads.handles import is_handle
+from tilejit.jit.reads.questions import holds_made
 from tilejit.jit.specialize.dependencies import resolve
 from tilejit.jit.specialize.iterate import member_nodes, static_node
-from tilejit.jit.specialize.nodes import at
+from tilejit.jit.specialize.mappings import dict_of, members
+from tilejit.jit.specialize.nodes import at, evaluated
 from tilejit.jit.specialize.values import UNKNOWN, Items, RuntimeValue, Static, as_local, members_of
 from tilejit.ops.spec import OpFunction
 
 if TYPE_CHECKING:
-    from tilejit.jit.specialize.expressions import Expressions, Folded
+    from tilejit.jit.specialize.expressions import Expressions
+    from tilejit.jit.specialize.walk import Folded
 
 GROWING = frozenset({"append", "extend", "insert"})
 """Methods that put something into a list."""
@@ -24,45 +28,74 @@ _READING = (*_PASSING, len, list, tuple, sum, min, max, any, all, sorted, bool)
 """Functions of Python whose result is never the list itself."""
 
 
-def makes_list(node: ast.expr) -> bool:
-    """Whether an expression gives a list that nothing else has a name for."""
+def makes_container(node: ast.expr) -> bool:
+    """Whether an expression gives a list or dict that nothing else has a name for."""
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Add | ast.Mult) and (makes_list(node.left) or makes_list(node.right))
-    return isinstance(node, ast.List | ast.ListComp)
+        return isinstance(node.op, ast.Add | ast.Mult) and (makes_container(node.left) or makes_container(node.right))
+    return isinstance(node, ast.List | ast.ListComp | ast.Dict | ast.DictComp)
 
 
 def grown(body: Expressions, name: str, method: str, args: Sequence[Folded], place: ast.expr) -> Folded | None:
     """The list with what the method puts into it; None: that is not known here, or the list may be seen under another name."""
-    held = body.env.get(name, UNKNOWN)
-    if name not in body.fresh_lists or name in body.inlined or not has_no_other_name(body, name):
-        return None
-    if any(isinstance(value, RuntimeValue) and value.unrolled for _, value in args):
-        return None  # a number that is known once the loop is expanded
-    old: list[Folded] | None = None
-    if isinstance(held, Static) and isinstance(held.value, list):
-        old = [(static_node(body, item.value, place), item) for item in members_of(held) if isinstance(item, Static)]
-    elif isinstance(held, Items):
-        old = [(_of(name, ast.Constant(index), place), item) for index, item in enumerate(held.items)]
-    added = _added(body, method, args, place)
-    if added is None or any(isinstance(value, Static) and _may_change(value.value) for _, value in (*(old or ()), *added[1])):
+    old, added = _old(body, name, args, place), _added(body, method, args, place)
+    if isinstance(old, dict) or added is None or any(map(_may_change, added[1])):
         return None
     where, new = added
     if old is not None:
         items = [*old[:where], *new, *old[where:]] if where is not None else [*old, *new]
-        return at(ast.List([text for text, _ in items], ast.Load()), place), Items(tuple(as_local(value) for _, value in items))
-    if where is not None:
+        return _listed(items, place)
+    if where is not None or isinstance(body.env.get(name), Static | Items) or not _stands_alone(body, name, args):
         return None
     start = at(ast.Starred(at(ast.Name(name, ast.Load()), place), ast.Load()), place)
     return at(ast.List([start, *(text for text, _ in new)], ast.Load()), place), UNKNOWN
+
+
+def replaced(body: Expressions, name: str, key: object, item: Folded | None, place: ast.expr) -> Folded | None:
+    """The list or dict with another member, or without one; None: as above."""
+    old = _old(body, name, [item] if item is not None else [], place)
+    if old is None or (item is not None and _may_change(item)) or isinstance(key, slice):
+        return None
+    if item is None:
+        evaluated(place, delitem, old, key)
+    else:
+        evaluated(place, setitem, old, key, item)
+    if isinstance(old, dict):
+        return dict_of(body, [((static_node(body, known, place), Static(known)), held) for known, held in old.items()], place)
+    return _listed(old, place)
+
+
+def _stands_alone(body: Expressions, name: str, args: Sequence[Folded]) -> bool:
+    if name not in body.fresh_lists or name in body.inlined or not has_no_other_name(body, name):
+        return False
+    return not any(isinstance(value, RuntimeValue) and value.unrolled for _, value in args)  # a number that is known once the loop is expanded
+
+
+def _old(body: Expressions, name: str, args: Sequence[Folded], place: ast.expr) -> list[Folded] | dict[object, Folded] | None:
+    """What a list or dict has in it now, if it may be bound anew."""
+    held = body.env.get(name, UNKNOWN)
+    if not isinstance(held, Static | Items) or not _stands_alone(body, name, args):
+        return None
+    found: list[Folded] | dict[object, Folded] | None
+    if isinstance(held, Items) and not held.is_dict:
+        found = [(_of(name, ast.Constant(index), place), item) for index, item in enumerate(held.items)]
+    elif isinstance(held, Static) and isinstance(held.value, list):
+        found = [(static_node(body, item.value, place), item) for item in members_of(held) if isinstance(item, Static)]
+    else:
+        found = members(body, at(ast.Name(name, ast.Load()), place), held, place)
+    return None if any(map(_may_change, found.values() if isinstance(found, dict) else found or ())) else found
+
+
+def _listed(items: Sequence[Folded], place: ast.expr) -> Folded:
+    return at(ast.List([text for text, _ in items], ast.Load()), place), Items(tuple(as_local(value) for _, value in items))
 
 
 def _of(name: str, index: ast.expr, place: ast.expr) -> ast.expr:
     return ast.fix_missing_locations(at(ast.Subscript(ast.Name(name, ast.Load()), index, ast.Load()), place))
 
 
-def _may_change(value: object) -> bool:
+def _may_change(item: Folded) -> bool:
     """Whether a compile-time value has a list or dict in it, which the new list would have as it is now."""
-    return isinstance(value, list | dict) or (isinstance(value, tuple) and any(map(_may_change, cast("tuple[object, ...]", value))))
+    return isinstance(item[1], Static) and holds_made(item[1].value)
 
 
 def _added(body: Expressions, method: str, args: Sequence[Folded], place: ast.expr) -> tuple[int | None, list[Folded]] | None:
@@ -85,7 +118,7 @@ def _added(body: Expressions, method: str, args: Sequence[Folded], place: ast.ex
 
 
 def has_no_other_name(body: Expressions, name: str) -> bool:
-    """Whether nothing in the function gives a list another name, or goes through it while it grows."""
+    """Whether nothing in the function gives a list or dict another name, or goes through it while it grows."""
     function = body.definition.text.node
     return all(_harmless(body, name, trail) for trail in _uses(function, name, ()))
 
@@ -107,16 +140,19 @@ def _harmless(body: Expressions, name: str, trail: tuple[ast.AST, ...]) -> bool:
     outer = around[0] if around else None
     match parent:
         case ast.Assign(targets=[target], value=value) if target is use:
-            return makes_list(value)
+            return makes_container(value)
         case ast.AnnAssign(value=value):
-            return use is parent.target and value is not None and makes_list(value)
+            return use is parent.target and value is not None and makes_container(value)
         case ast.AugAssign():
             return use is parent.target
         case ast.Attribute():
             statement = around[1] if len(around) > 1 else None
-            return parent.attr in GROWING and isinstance(outer, ast.Call) and outer.func is parent and isinstance(statement, ast.Expr)
+            called = isinstance(outer, ast.Call) and outer.func is parent
+            if called and parent.attr in ("items", "keys", "values"):
+                return isinstance(statement, ast.For | ast.comprehension) and statement.iter is outer
+            return called and ((parent.attr in GROWING and isinstance(statement, ast.Expr)) or parent.attr == "get")
         case ast.Subscript():
-            return parent.value is use and isinstance(parent.ctx, ast.Load)
+            return parent.value is use
         case ast.For():
             return parent.iter is use and not _grows(parent, name)
         case ast.comprehension():

@@ -24,7 +24,8 @@ from tilejit.types.values import BufferType, Dim, TileType
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.calls import Calls
-    from tilejit.jit.specialize.expressions import Expressions, Folded
+    from tilejit.jit.specialize.expressions import Expressions
+    from tilejit.jit.specialize.walk import Folded
 
 
 def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
@@ -135,7 +136,7 @@ def _dims_here(inside: Mapping[str, Abstract], held: Mapping[str, Abstract]) -> 
 def _portable(value: Abstract, dims: Mapping[Dim, Dim]) -> Abstract:
     """A helper's result as its caller may see it: other symbols of the helper mean nothing there."""
     if isinstance(value, Items):
-        return Items(tuple(_portable(item, dims) for item in value.items))
+        return replace(value, items=tuple(_portable(item, dims) for item in value.items), names=())
     if isinstance(value, (BufferType, TileType)) and all(isinstance(dim, int) or dim in dims for dim in value.shape):
         shape = tuple(dims.get(dim, dim) for dim in value.shape)
         if isinstance(value, BufferType):

@@ -8,13 +8,14 @@ from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
-from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.specialize.nodes import at, relocated
-from tilejit.jit.specialize.values import Abstract, Items, Static, literal
+from tilejit.jit.specialize.values import Abstract, Items, Static, literal, same
 
 if TYPE_CHECKING:
-    from tilejit.jit.specialize.expressions import Expressions, Folded
+    from tilejit.jit.specialize.expressions import Expressions
     from tilejit.jit.specialize.statements import Statements
+    from tilejit.jit.specialize.walk import Folded
 
 
 def static_node(body: Expressions, value: object, place: ast.expr) -> ast.expr:
@@ -29,12 +30,16 @@ def member_nodes(body: Expressions, node: ast.expr, value: Items, place: ast.exp
         return [_named(body, name, item, place) for name, item in zip(value.names, value.items, strict=True)]
     if isinstance(node, (ast.Tuple, ast.List)):
         return [copy.deepcopy(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        rows = list(zip(node.keys, node.values, strict=True))
+        return [copy.deepcopy(item) for _, item in rows] if len(rows) == len(value.items) else None
     root = node
     while isinstance(root, (ast.Attribute, ast.Subscript)):
         root = root.value
     if not isinstance(root, ast.Name):
         return None
-    return [relocated(ast.Subscript(copy.deepcopy(node), ast.Constant(index), ast.Load()), place) for index in range(len(value.items))]
+    keys = [static_node(body, key, place) for key in (value.keys if value.is_dict else range(len(value.items)))]
+    return [relocated(ast.Subscript(copy.deepcopy(node), key, ast.Load()), place) for key in keys]
 
 
 def _named(body: Expressions, name: str, value: Abstract, place: ast.expr) -> ast.expr:
@@ -79,21 +84,6 @@ def part_of(body: Expressions, node: ast.expr, value: Items, index: ast.Slice, p
     return at(ast.Tuple(nodes[cut], ast.Load()), place), Items(value.items[cut], value.names[cut])
 
 
-def dict_view(body: Expressions, value: Items, method: str, place: ast.expr) -> Folded | None:
-    """`w.items()`, `w.keys()`, `w.values()` of a dict argument with tensors in it."""
-    if not value.is_dict or method not in ("items", "keys", "values"):
-        return None
-    keys = [Static(key) for key in value.keys]
-    key_nodes = [static_node(body, key, place) for key in value.keys]
-    nodes = member_nodes(body, place, value, place) or []
-    if method == "keys":
-        return at(ast.Tuple(key_nodes, ast.Load()), place), Static(tuple(value.keys))
-    if method == "values":
-        return at(ast.Tuple(nodes, ast.Load()), place), Items(value.items)
-    pairs = [at(cast("ast.expr", ast.Tuple([key, node], ast.Load())), place) for key, node in zip(key_nodes, nodes, strict=True)]
-    return at(ast.Tuple(pairs, ast.Load()), place), Items(tuple(Items((key, item)) for key, item in zip(keys, value.items, strict=True)))
-
-
 # iterating ------------------------------------------------------------------------------------------------------------
 
 
@@ -104,7 +94,10 @@ def iterated(body: Expressions, node: ast.expr) -> list[Folded] | None:
         form = _FORMS.get(callee.value) if isinstance(callee, Static) and not is_handle(callee.value) and callable(callee.value) else None
         if form is not None:
             return form(body, node)
-    text, value = body.fold(node)
+    return _members(body, *body.fold(node), node)
+
+
+def _members(body: Expressions, text: ast.expr, value: Abstract, node: ast.expr) -> list[Folded] | None:
     if isinstance(value, Static):
         return [(static_node(body, item, node), Static(item)) for item in _static_members(body, value, node)]
     if isinstance(value, Items):
@@ -168,9 +161,31 @@ def together(parts: Sequence[Folded], place: ast.expr, listed: bool = False) -> 
     return node, Items(tuple(values))
 
 
-def taken_apart(body: Expressions, target: ast.expr, item: Folded, count: int) -> list[Folded]:
-    """The parts of a member for a target of `count` names."""
+def spread_out(body: Expressions, item: ast.expr) -> list[Folded]:
+    """What a member of a tuple or list in the text stands for: the members of `*SIZES`, where they are known."""
+    if not isinstance(item, ast.Starred):
+        return [body.fold(item)]
+    text, value = body.fold(item.value)
+    members = _members(body, text, value, item.value)
+    return members if members is not None else [(at(ast.Starred(text, ast.Load()), item), value)]
+
+
+def dealt(targets: Sequence[ast.expr], parts: Sequence[Folded], place: ast.expr) -> list[tuple[ast.expr, Folded]] | None:
+    """`a, *b, c`: each name with its part, the one with a star with a list of them; None: the parts are too many or too few."""
+    star = next((position for position, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
+    rest = len(parts) - len(targets) + 1
+    if rest != 1 if star is None else rest < 0:
+        return None
+    taken = list(parts)
+    if star is not None:
+        taken[star : star + rest] = [together(parts[star : star + rest], place, listed=True)]
+    return [(target.value if isinstance(target, ast.Starred) else target, part) for target, part in zip(targets, taken, strict=True)]
+
+
+def taken_apart(body: Expressions, target: ast.Tuple | ast.List, item: Folded) -> list[tuple[ast.expr, Folded]]:
+    """The parts of a member with the names that they get."""
     node, value = item
+    count = len(target.elts)
     if isinstance(value, Static):
         parts: list[Folded] = [(static_node(body, part, target), Static(part)) for part in _static_members(body, value, target)]
     else:
@@ -178,10 +193,11 @@ def taken_apart(body: Expressions, target: ast.expr, item: Folded, count: int) -
         if nodes is None or not isinstance(value, Items):
             raise in_body(ParserTypeError)(f"what this loops over has no {count} parts", span=body.definition.span(target), help="loop with one name")
         parts = list(zip(nodes, value.items, strict=True))
-    if len(parts) != count:
+    named = dealt(target.elts, parts, target)
+    if named is None:
         message = f"{len(parts)} values for {count} names"
         raise in_body(ParserTypeError)(message, span=body.definition.span(target), help="name as many as each member has, or take the member by one name")
-    return parts
+    return named
 
 
 # loops ----------------------------------------------------------------------------------------------------------------
@@ -198,19 +214,35 @@ def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
         return None
     _refuse_rebound(body, node, members[1:])
     out: list[ast.stmt] = []
-    source = body.fold(node.iter)[1] if isinstance(node.iter, ast.Name) else None
-    held = source.value if isinstance(source, Static) and isinstance(source.value, list | dict) else ()
-    before = list(cast("list[object]", held))
-    for item in members:
+    for position, item in enumerate(members, 1):
+        changes = body.changes
         out += body.bind_member(node.target, item)
         turn, end = _turn(body, node.body)
         out += turn
         if end is ast.Break:
             return out
-        if list(cast("list[object]", held)) != before:
+        if body.changes != changes and _is_live(body, node.iter) and not _alike(members[position:], (iterated(body, node.iter) or [])[position:]):
             what = f"`{ast.unparse(node.iter)}` changes while it is looped over"
             raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=f"loop over a copy: [*{ast.unparse(node.iter)}]")
     return out + [new for statement in node.orelse for new in body.statement(statement)]
+
+
+def _is_live(body: Expressions, node: ast.expr) -> bool:
+    """Whether a loop sees what becomes of a list or dict while it runs: it goes through the thing itself, not through something made of it."""
+    if not isinstance(node, ast.Call):
+        return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr in ("items", "keys", "values") and _is_live(body, node.func.value)
+    callee = body.fold(node.func)[1]
+    through = isinstance(callee, Static) and not is_handle(callee.value) and callable(callee.value) and callee.value in _FORMS
+    return through and any(_is_live(body, argument) for argument in node.args)
+
+
+def _alike(one: Sequence[Folded], other: Sequence[Folded]) -> bool:
+    """Whether members are the same as before."""
+    return len(one) == len(other) and all(
+        same(a, b) and (isinstance(a, Static) or ast.dump(text) == ast.dump(now)) for (text, a), (now, b) in zip(one, other, strict=True)
+    )
 
 
 def _refuse_rebound(body: Statements, node: ast.For, later: Sequence[Folded]) -> None:
@@ -218,11 +250,22 @@ def _refuse_rebound(body: Statements, node: ast.For, later: Sequence[Folded]) ->
     read = {part.id for text, value in later if not isinstance(value, Static) for part in ast.walk(text) if isinstance(part, ast.Name)}
     stores = [part for inner in (node.target, *node.body) for part in ast.walk(inner) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
     bound = {part.id: part for part in stores}
+    if not _is_live(body, node.iter):
+        inner = [part for statement in node.body for part in ast.walk(statement)]
+        bound |= {part.id: part for part in filter(None, map(_changed_in_place, inner))}
     name = next((name for name in bound if name in read), None)
     if name is not None:
         what = f"`{name}` is bound anew in a loop over `{ast.unparse(node.iter)}`, whose members are read turn by turn"
         help = "give the new value a name of its own, or loop over other names"
         raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(bound[name]), help=help)
+
+
+def _changed_in_place(node: ast.AST) -> ast.Name | None:
+    """The name of a list or dict that gets other members: it is bound anew."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+        return node.value
+    called = node.func if isinstance(node, ast.Call) else None
+    return called.value if isinstance(called, ast.Attribute) and called.attr == "insert" and isinstance(called.value, ast.Name) else None
 
 
 def _turn(body: Statements, statements: Sequence[ast.stmt]) -> tuple[list[ast.stmt], type[ast.stmt] | None]:
@@ -252,73 +295,3 @@ def _jump(node: ast.stmt) -> ast.stmt | None:
         return None
     inner = [*node.body, *(node.orelse if isinstance(node, ast.If) else [])]
     return next((found for child in inner if (found := _jump(child)) is not None), None)
-
-
-# comprehensions -------------------------------------------------------------------------------------------------------
-
-
-def check_keys(body: Expressions, keys: Sequence[object], node: ast.expr) -> None:
-    """Refuse keys that Python would have to hash: objects of the user are asked, never touched."""
-    if any(map(holds_handle, keys)):
-        what = "a dict or set that the kernel makes has objects of Python as keys; numbers, texts and tuples of them can be keys here"
-        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="make it outside of the kernel: there any key will do")
-
-
-def comprehension(body: Expressions, node: ast.expr) -> Folded:
-    """`[f(x) for x in xs if …]`, expanded."""
-    assert isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp))
-    elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-    results: list[list[Folded]] = []
-    before = dict(body.substituted)
-    try:
-        _generate(body, node.generators, elements, results)
-    finally:
-        body.substituted = before
-    if isinstance(node, (ast.DictComp, ast.SetComp)):
-        if not all(isinstance(value, Static) for row in results for _, value in row):
-            raise in_body(UnsupportedFeatureError)("a dict or set of run-time values", span=body.definition.span(node), help="make a list, or a tuple of names")
-        rows = [[cast("Static", value).value for _, value in row] for row in results]
-        check_keys(body, [row[0] for row in rows], node)
-        found: object = dict(rows) if isinstance(node, ast.DictComp) else tuple(dict.fromkeys(row[0] for row in rows))  # type: ignore[arg-type]
-        return static_node(body, found, node), Static(found)
-    row = [item for (item,) in results]
-    text = at(ast.List([copy.deepcopy(item) for item, _ in row], ast.Load()), node)
-    if all(isinstance(value, Static) for _, value in row):
-        return text, Static([cast("Static", value).value for _, value in row], local=any(cast("Static", value).local for _, value in row))
-    return text, Items(tuple(value for _, value in row))
-
-
-def _generate(body: Expressions, generators: Sequence[ast.comprehension], elements: Sequence[ast.expr], results: list[list[Folded]]) -> None:
-    if not generators:
-        results.append([body.fold(element) for element in elements])
-        return
-    first, *rest = generators
-    members = iterated(body, first.iter)
-    if members is None:
-        raise in_body(UnsupportedFeatureError)(
-            f"a comprehension over `{ast.unparse(first.iter)}`, which is known only at run time",
-            span=body.definition.span(first.iter),
-            help="run over a tuple, a list or a range; a loop at run time is pl.range",
-        )
-    for item in members:
-        _substitute(body, first.target, item)
-        if all(_holds(body, condition) for condition in first.ifs):
-            _generate(body, rest, elements, results)
-
-
-def _substitute(body: Expressions, target: ast.expr, item: Folded) -> None:
-    if isinstance(target, ast.Name):
-        body.substituted[target.id] = item
-        return
-    assert isinstance(target, (ast.Tuple, ast.List))
-    for part, value in zip(target.elts, taken_apart(body, target, item, len(target.elts)), strict=True):
-        _substitute(body, part, value)
-
-
-def _holds(body: Expressions, condition: ast.expr) -> bool:
-    value = body.fold(condition)[1]
-    if not isinstance(value, Static):
-        raise in_body(UnsupportedFeatureError)(
-            "the condition of a comprehension is known only at run time", span=body.definition.span(condition), help="decide with pl.where on the values"
-        )
-    return body.truth(value, condition)

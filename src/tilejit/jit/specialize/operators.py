@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import cast
 
-from tilejit.errors import TilejitError, UnsupportedFeatureError
+from tilejit.errors import UnsupportedFeatureError
 from tilejit.frontend import fold
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.plain import is_settled
 from tilejit.jit.specialize import infer
-from tilejit.jit.specialize.expressions import Expressions, Folded
+from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.nodes import at, evaluated
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown
+from tilejit.jit.specialize.walk import Folded
 from tilejit.types.values import BufferType, TileType
 
 
@@ -29,10 +31,10 @@ class Operators(Expressions):
         (left_node, left), (right_node, right) = self.fold(node.left), self.fold(node.right)
         new = at(ast.BinOp(left_node, node.op, right_node), node)
         if isinstance(left, Static) and isinstance(right, Static):
-            return new, self._computed(node, node.op, fold.BINARY[type(node.op)], left, right)
+            return new, self.computed(node, node.op, fold.BINARY[type(node.op)], left, right)
         return new, infer.operator(type(node.op).__name__, self.opened(left), self.opened(right), self.specializer.fresh)
 
-    def _computed(self, node: ast.expr, op: ast.AST, function: Callable[..., object], *operands: Static) -> Static:
+    def computed(self, node: ast.expr, op: ast.AST, function: Callable[..., object], *operands: Static) -> Static:
         values = [operand.value for operand in operands]
         if any(map(holds_handle, values)) or (type(op) is ast.Mod and type(values[0]) is str and not is_settled(values[1])):
             value = self.specializer.trace.ask("operator", type(op).__name__, *values, path=f"`{ast.unparse(node)}`")
@@ -45,15 +47,24 @@ class Operators(Expressions):
         operand_node, operand = self.fold(node.operand)
         new = at(ast.UnaryOp(node.op, operand_node), node)
         if isinstance(operand, Static):
-            return new, self._computed(node, node.op, fold.UNARY[type(node.op)], operand)
+            return new, self.computed(node, node.op, fold.UNARY[type(node.op)], operand)
         if isinstance(operand, (BufferType, TileType)):
             return new, infer.inverted(operand) if isinstance(node.op, ast.Invert) else operand
         return new, RuntimeValue()
 
     def compare(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Compare)
-        folded = [self.fold(item) for item in (node.left, *node.comparators)]
-        new = at(ast.Compare(folded[0][0], list(node.ops), [item for item, _ in folded[1:]]), node)
+        folded = [self.fold(node.left)]
+        result: object = True
+        for op, item in zip(node.ops, node.comparators, strict=True):
+            certain = len(folded) == 1 or all(isinstance(value, Static) for _, value in folded)
+            folded.append(self.fold(item) if certain else self._perhaps(item))
+            (_, left), (_, right) = folded[-2:]
+            if all(isinstance(value, Static) for _, value in folded):
+                result = self.computed(node, op, fold.COMPARE[type(op)], cast("Static", left), cast("Static", right)).value
+                if len(node.ops) > 1 and not self.truth(Static(result), node):
+                    break  # as in Python: what follows is not looked at
+        new = at(ast.Compare(folded[0][0], list(node.ops)[: len(folded) - 1], [item for item, _ in folded[1:]]), node)
         statics = [value for _, value in folded if isinstance(value, Static)]
         if len(node.ops) == 1 and (decided := _decided(node.ops[0], folded[0][1], folded[1][1])) is not None:
             return new, Static(decided)
@@ -61,12 +72,8 @@ class Operators(Expressions):
             sides = [self.opened(value) for _, value in folded]
             parts = [infer.comparison(type(op).__name__, left, right) for op, left, right in zip(node.ops, sides, sides[1:], strict=False)]
             return new, functools.reduce(infer.chained, parts)
-        result: object = True
-        for op, left, right in zip(node.ops, statics, statics[1:], strict=False):
-            result = self._computed(node, op, fold.COMPARE[type(op)], left, right).value
-            if len(node.ops) > 1 and not self.truth(Static(result), node):
-                break
-        return new, Static(result, local=any(value.local for value in statics))
+        by_identity = any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)  # of which the text, where names are bound anew, says nothing
+        return new, Static(result, local=not by_identity and any(value.local for value in statics))
 
     def logical(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.BoolOp)
@@ -77,26 +84,22 @@ class Operators(Expressions):
             value = folded[-1][1]
             if isinstance(value, Static) and item is not node.values[-1] and self.truth(value, item) is decisive:
                 break  # as in Python: what follows is not looked at
-        new = at(ast.BoolOp(node.op, [item for item, _ in folded]), node) if len(folded) > 1 else folded[0][0]
         statics = [value for _, value in folded if isinstance(value, Static)]
         if len(statics) == len(folded):
+            new = at(ast.BoolOp(node.op, [item for item, _ in folded]), node) if len(folded) > 1 else folded[0][0]
             return new, Static(statics[-1].value, local=any(value.local for value in statics))
-        left = [item for item, value in folded if not isinstance(value, Static) or value.local]
-        if isinstance(folded[-1][1], Static) and len(folded) < len(node.values):
-            left.append(folded[-1][0])
-        return (at(ast.BoolOp(node.op, left), node) if len(left) > 1 else left[0]), RuntimeValue()
+        left = [item for item, value in folded[:-1] if not isinstance(value, Static) or value.local]
+        last, value = folded[-1]
+        if isinstance(value, Static) and type(value.value) is not bool and any(part is node for part in tested(self.definition.text.node)):
+            last = at(ast.Constant(self.truth(value, node.values[len(folded) - 1])), last)  # the rest is for the front end to refuse
+        return (at(ast.BoolOp(node.op, [*left, last]), node) if left else last), RuntimeValue()
 
     def conditional(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.IfExp)
         test_node, test = self.fold(node.test)
-        if isinstance(test, Static) and not test.local:
+        if isinstance(test, Static):
             return self.fold(node.body if self.truth(test, node.test) else node.orelse)
-        try:
-            (body, _), (orelse, _) = self._perhaps(node.body), self._perhaps(node.orelse)
-        except TilejitError:  # in what is not looked at it is none
-            if not isinstance(test, Static):
-                raise
-            return self.fold(node.body if self.truth(test, node.test) else node.orelse)
+        body, orelse = self._perhaps(node.body)[0], self._perhaps(node.orelse)[0]
         return at(ast.IfExp(test_node, body, orelse), node), UNKNOWN
 
     def _perhaps(self, node: ast.expr) -> Folded:
@@ -106,6 +109,22 @@ class Operators(Expressions):
             return self.fold(node)
         finally:
             self.undecided -= 1
+
+
+def tested(tree: ast.AST) -> Iterator[ast.expr]:
+    """The expressions of a function of which only the truth matters."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+            yield from _truths(node.test)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield from _truths(node.operand)
+
+
+def _truths(node: ast.expr) -> Iterator[ast.expr]:
+    yield node
+    if isinstance(node, ast.BoolOp):
+        for item in node.values:
+            yield from _truths(item)
 
 
 def _decided(op: ast.cmpop, left: Abstract, right: Abstract) -> bool | None:

@@ -10,7 +10,7 @@ from tilejit.dtypes import DType
 from tilejit.errors import ShapeError
 from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.edges import Edges
-from tilejit.jit.specialize.expressions import Expressions, Folded
+from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.infer import items_of
 from tilejit.jit.specialize.program import Specializer, bind_symbols
 from tilejit.jit.specialize.reach import Form, form_of, upper
@@ -18,6 +18,7 @@ from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Symbol
 from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static
+from tilejit.jit.specialize.walk import Folded
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynExpr
 from tilejit.types.python_text import expression

@@ -14,10 +14,10 @@ from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.specialize.assignments import Assignments
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import is_bind_dynamic
-from tilejit.jit.specialize.expressions import Folded
 from tilejit.jit.specialize.iterate import taken_apart, unrolled
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.operators import NeedsTurns
+from tilejit.jit.specialize.stores import is_member, taken_out
 from tilejit.jit.specialize.values import (
     UNKNOWN,
     Abstract,
@@ -26,11 +26,11 @@ from tilejit.jit.specialize.values import (
     Static,
     joined,
     literal,
-    lose_an_object,
     number_of,
     reaches,
     without_value,
 )
+from tilejit.jit.specialize.walk import Folded
 from tilejit.types.scopes import MARKERS, Marker
 
 
@@ -57,7 +57,8 @@ class Statements(Assignments):
         if rule is None:
             return [copy.deepcopy(node)]
         before = self._bound_anew(node)
-        after = [*getattr(self, rule)(node), *self._bound_anew(node)]
+        with self.turn():
+            after = [*getattr(self, rule)(node), *self._bound_anew(node)]
         return [*before, *(self.closed(new) for new in after)]
 
     def _bound_anew(self, place: ast.stmt) -> list[ast.stmt]:
@@ -142,8 +143,7 @@ class Statements(Assignments):
         """Let the name of a loop over a container stand for a member of it."""
         node, value = item
         if isinstance(target, (ast.Tuple, ast.List)):
-            parts = taken_apart(self, target, item, len(target.elts))
-            return [new for part, found in zip(target.elts, parts, strict=True) for new in self.bind_member(part, found)]
+            return [new for part, found in taken_apart(self, target, item) for new in self.bind_member(part, found)]
         if isinstance(target, ast.Name) and isinstance(value, Static):
             self.inlined.pop(target.id, None)
             if self.bindings_of(target.id) == 1:
@@ -189,25 +189,13 @@ class Statements(Assignments):
         assert isinstance(node, ast.If)
         test_node, test = self.fold(node.test)
         first = self._bound_anew(node)
-        if isinstance(test, Static) and is_handle(test.value):
-            test = Static(self.truth(test, node.test))
-        if isinstance(test, Static) and isinstance(test.value, bool) and not test.local:
-            taken = node.body if test.value else node.orelse
+        if isinstance(test, Static):
+            taken = node.body if self.truth(test, node.test) else node.orelse
             return [*first, *(new for statement in taken for new in self.statement(statement))]
         before = dict(self.env)
-        decided = isinstance(test, Static) and isinstance(test.value, bool)
-        try:
-            body = self._undecided_block(node.body)
-            after_body, self.env = self.env, dict(before)
-            orelse = self._undecided_block(node.orelse) if node.orelse else []
-        except NeedsTurns:
-            if not decided:
-                raise
-            body = orelse = after_body = None
-        if body is None or orelse is None or after_body is None or (decided and lose_an_object(after_body, self.env)):
-            self.env = before  # no text can stand for an object, nor for a change of one: what holds one is decided here
-            taken = node.body if cast("Static", test).value else node.orelse
-            return [*first, *(new for statement in taken for new in self.statement(statement))]
+        body = self._undecided_block(node.body)
+        after_body, self.env = self.env, before
+        orelse = self._undecided_block(node.orelse) if node.orelse else []
         self.env = {name: joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
         return [*first, at(ast.If(test_node, body, orelse), node)]
 
@@ -245,6 +233,12 @@ class Statements(Assignments):
             raise StaticAssertionError.of(ast.unparse(node.test), message.value if isinstance(message, Static) else None).located(self.definition.span(node))
         return [at(ast.Assert(test_node, self.rewrite(node.msg) if node.msg is not None else None), node)]
 
+    def deleted(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.Delete)
+        if not all(is_member(self, target) for target in node.targets):
+            return [copy.deepcopy(node)]
+        return [new for target in node.targets for new in taken_out(self, cast("ast.Subscript", target), node)]
+
     def returned(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.Return)
         if node.value is None:
@@ -269,5 +263,6 @@ _RULES: dict[type[ast.stmt], str] = {
     ast.Expr: "expression",
     ast.Return: "returned",
     ast.Assert: "asserted",
+    ast.Delete: "deleted",
 }
 """The method that rewrites each kind of statement; others are left to the front end, which refuses them."""

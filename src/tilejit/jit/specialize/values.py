@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import cast
 
@@ -46,7 +45,7 @@ class RuntimeValue:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A tuple or list with members that are not all compile-time values; of an argument that was taken apart also a dict or a named tuple."""
+    """A tuple, list or dict with members that are not all compile-time values; of an argument that was taken apart also a named tuple."""
 
     items: tuple[Abstract, ...]
     names: tuple[str, ...] = ()
@@ -131,7 +130,7 @@ def same(one: Abstract, other: Abstract) -> bool:
     if isinstance(one, Static) and isinstance(other, Static) and (holds_handle(one.value) or holds_handle(other.value)):
         return one.value is other.value
     if isinstance(one, Items) and isinstance(other, Items):
-        return len(one.items) == len(other.items) and all(map(same, one.items, other.items))
+        return one.keys == other.keys and len(one.items) == len(other.items) and all(map(same, one.items, other.items))
     return one == other
 
 
@@ -168,7 +167,7 @@ def members_of(value: Abstract) -> tuple[Abstract, ...]:
 def as_local(value: Abstract) -> Abstract:
     if isinstance(value, Static):
         return Static(value.value, local=not holds_handle(value.value))
-    return Items(tuple(as_local(item) for item in value.items)) if isinstance(value, Items) else value
+    return replace(value, items=tuple(map(as_local, value.items)), names=()) if isinstance(value, Items) else value
 
 
 def without_value(value: Abstract) -> Abstract:
@@ -187,9 +186,3 @@ def joined(one: Abstract, other: Abstract) -> Abstract:
         both = join(one, other)
         return both if isinstance(both, (BufferType, TileType)) else UNKNOWN
     return one if same(one, other) else UNKNOWN
-
-
-def lose_an_object(one: Mapping[str, Abstract], other: Mapping[str, Abstract]) -> bool:
-    """Whether a name holds an object on one path and something else on the other."""
-    values = [(one.get(name, UNKNOWN), other.get(name, UNKNOWN)) for name in {**one, **other}]
-    return any(not same(a, b) and any(isinstance(value, Static) and holds_handle(value.value) for value in (a, b)) for a, b in values)

@@ -1,4 +1,4 @@
-"""A dict of values that exist at run time."""
+"""`is` of a value that only the run knows."""
 
 import numpy as np
 
@@ -10,9 +10,8 @@ OUT = np.full((4, 8), 7, np.float32)
 
 @pl.jit
 def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        rows = {i: a[i : i + 1, :] for i in (0, 1)}
-        out[0:1, :] = rows[0]
+    if (pl.read(a, [0, 1]) > 0.0) is True:
+        out[:] = a
 
 
 def mistake() -> object:

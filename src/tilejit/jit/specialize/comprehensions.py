@@ -1,0 +1,82 @@
+"""Comprehensions of a kernel body, expanded while compiling: each turn with its names replaced by what they stand for."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from tilejit.errors import UnsupportedFeatureError, in_body
+from tilejit.jit.specialize.iterate import iterated, static_node, taken_apart
+from tilejit.jit.specialize.mappings import check_keys, dict_of
+from tilejit.jit.specialize.nodes import at
+from tilejit.jit.specialize.values import Items, Static
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.expressions import Expressions
+    from tilejit.jit.specialize.walk import Folded
+
+
+def comprehension(body: Expressions, node: ast.expr) -> Folded:
+    """`[f(x) for x in xs if …]`, expanded."""
+    assert isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp))
+    elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+    results: list[list[Folded]] = []
+    before = dict(body.substituted)
+    try:
+        _generate(body, node.generators, elements, results)
+    finally:
+        body.substituted = before
+    if isinstance(node, (ast.DictComp, ast.SetComp)):
+        if not all(isinstance(row[0][1], Static) for row in results):
+            what = f"a {'dict with keys' if isinstance(node, ast.DictComp) else 'set'} of run-time values"
+            raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="make a list, or a tuple of names")
+        if isinstance(node, ast.DictComp):
+            return dict_of(body, [(row[0], row[1]) for row in results], node)
+        members = [cast("Static", row[0][1]).value for row in results]
+        check_keys(body, members, node)
+        found = tuple(dict.fromkeys(members))
+        return static_node(body, found, node), Static(found)
+    row = [item for (item,) in results]
+    text = at(ast.List([copy.deepcopy(item) for item, _ in row], ast.Load()), node)
+    if all(isinstance(value, Static) for _, value in row):
+        return text, Static([cast("Static", value).value for _, value in row], local=any(cast("Static", value).local for _, value in row))
+    return text, Items(tuple(value for _, value in row))
+
+
+def _generate(body: Expressions, generators: Sequence[ast.comprehension], elements: Sequence[ast.expr], results: list[list[Folded]]) -> None:
+    if not generators:
+        results.append([body.fold(element) for element in elements])
+        return
+    first, *rest = generators
+    members = iterated(body, first.iter)
+    if members is None:
+        raise in_body(UnsupportedFeatureError)(
+            f"a comprehension over `{ast.unparse(first.iter)}`, which is known only at run time",
+            span=body.definition.span(first.iter),
+            help="run over a tuple, a list or a range; a loop at run time is pl.range",
+        )
+    for item in members:
+        with body.turn():
+            _substitute(body, first.target, item)
+            if all(_holds(body, condition) for condition in first.ifs):
+                _generate(body, rest, elements, results)
+
+
+def _substitute(body: Expressions, target: ast.expr, item: Folded) -> None:
+    if isinstance(target, ast.Name):
+        body.substituted[target.id] = item
+        return
+    assert isinstance(target, (ast.Tuple, ast.List))
+    for part, value in taken_apart(body, target, item):
+        _substitute(body, part, value)
+
+
+def _holds(body: Expressions, condition: ast.expr) -> bool:
+    value = body.fold(condition)[1]
+    if not isinstance(value, Static):
+        raise in_body(UnsupportedFeatureError)(
+            "the condition of a comprehension is known only at run time", span=body.definition.span(condition), help="decide with pl.where on the values"
+        )
+    return body.truth(value, condition)

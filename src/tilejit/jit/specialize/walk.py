@@ -1,0 +1,153 @@
+"""The walk over the expressions of a kernel body: what the locals hold, which rule rewrites what, and lists and dicts that change on the way."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING
+
+from tilejit.errors import TilejitError
+from tilejit.jit.definition import Definition
+from tilejit.jit.reads.handles import holds_handle
+from tilejit.jit.specialize.dependencies import helpers_of
+from tilejit.jit.specialize.meta import DynDim
+from tilejit.jit.specialize.nodes import relocated
+from tilejit.jit.specialize.objects import Objects
+from tilejit.jit.specialize.symbols import Dynamic, Symbol
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Static, literal
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.program import Specializer
+
+Folded = tuple[ast.expr, Abstract]
+
+
+class Walk(Objects):
+    """Expressions of one function under one set of argument types."""
+
+    def __init__(self, specializer: Specializer, definition: Definition, dynamic: Dynamic, types: Mapping[str, Abstract]) -> None:
+        super().__init__(specializer, definition)
+        self.dynamic = dynamic
+        self.env: dict[str, Abstract] = dict(types)
+        """What the locals hold at this point."""
+        self.params: dict[str, Abstract] = dict(types)
+        self.inlined: dict[str, object] = {}
+        """Locals whose assignment vanished because they only name a constant extent, or an object that no text can stand for."""
+        self.dims: dict[Symbol, DynDim] = {}
+        """The extents that the function's own symbols stand for."""
+        self.in_annotation = False
+        self.substituted: dict[str, Folded] = {}
+        """Names of comprehensions, by what they stand for in this turn."""
+        self.spelled: dict[str, ast.expr] = {}
+        """Names bound once, to an index expression of names bound once."""
+        self.undecided = 0
+        """How many loops and branches are around that run, or not, when the kernel does."""
+        self.made: dict[int, tuple[object, int]] = {}
+        """Lists and dicts that names were given to, by identity, with the number of such blocks around the first of them."""
+        self.changed: list[object] = []
+        """Lists and dicts that the text has as they were: names of theirs are bound anew before the next statement."""
+        self.named: set[str] = set()
+        """Names that the text has besides those of the author."""
+        self.lent: list[tuple[object, str]] = []
+        """Lists and dicts of which a function of Python got a copy that it may have kept."""
+        self.changes = 0
+        """How often one was changed."""
+        self.done: dict[tuple[object, ...], Folded] = {}
+        """What came of expressions of this statement that change a list or dict: whoever looks at them again must not change it again."""
+        self.fresh_lists: set[str] = set()
+        """Names that this very block gave to a list it made."""
+        self.listed: set[str] = set()
+        """Names that some block did."""
+        self.standing: ast.expr | None = None
+        """The call that is a statement of its own."""
+        self.regrown: str | None = None
+        """The name of the list that it puts values of the run into: it is bound anew."""
+        self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or bool(helpers_of(self.reads))
+        """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
+
+    def fold(self, node: ast.expr) -> Folded:
+        """The rewritten expression and what is known of its value. No node is shared with the original."""
+        if self.done and (again := self.done.get(_place(node))) is not None:
+            return copy.deepcopy(again[0]), again[1]
+        changes = self.changes
+        new, value = self._folded(node)
+        if self.changes != changes:
+            self.done[_place(node)] = new, value
+        return new, value
+
+    def _folded(self, node: ast.expr) -> Folded:
+        rule = _RULES.get(type(node))
+        try:
+            new, value = getattr(self, rule)(node) if rule is not None else (copy.deepcopy(node), UNKNOWN)
+        except TilejitError as error:
+            raise self.located(error, node) from error.__cause__
+        if isinstance(value, Static) and not isinstance(node, ast.Constant):
+            if holds_handle(value.value):
+                return self.placeholder(value.value, node), Static(value.value)
+            if not value.local or self.changed or self._reads_outside(new):  # names of what changed are bound anew after the statement
+                short = literal(value.value)
+                new = relocated(short, node) if short is not None else new
+        return new, value
+
+    def free_name(self, word: str) -> str:
+        """A name for something that the author gave none."""
+        number = next(number for number in count() if f"{word}_{number}" not in self.definition.local_names and f"{word}_{number}" not in self.named)
+        self.named.add(f"{word}_{number}")
+        return f"{word}_{number}"
+
+    def note_change(self, value: object) -> None:
+        """A list or dict was changed here: its names are bound anew in the text."""
+        self.changed.append(value)
+        self.changes += 1
+
+    @contextmanager
+    def turn(self) -> Generator[None]:
+        """A statement, or a turn of a comprehension: what it changes is changed each time."""
+        around, self.done = self.done, {}
+        try:
+            yield
+        finally:
+            self.done = around
+
+    def _reads_outside(self, node: ast.expr) -> bool:
+        """Whether an expression still has names that the text does not: of the module, the closure, or of locals that vanished."""
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        return any(name in self.inlined or (name not in self.definition.local_names and name not in ("pl", "pld")) for name in names)
+
+
+def _place(node: ast.expr) -> tuple[object, ...]:
+    return type(node), node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+
+
+def _calls_unknown(definition: Definition) -> bool:
+    """Whether a body calls what only an argument or a local tells: it may be a helper."""
+    open_ones = {param.name for param in definition.params if param.kind in ("static", "other")}
+    return any(path is None or path[0] in (definition.local_names if len(path) == 1 else open_ones) for path, _ in definition.facts.calls)
+
+
+_RULES: dict[type[ast.expr], str] = {
+    ast.Constant: "constant",
+    ast.Name: "name",
+    ast.Attribute: "attribute",
+    ast.Subscript: "subscript",
+    ast.Slice: "slice",
+    ast.Tuple: "sequence",
+    ast.List: "sequence",
+    ast.Dict: "mapping",
+    ast.Starred: "starred",
+    ast.JoinedStr: "f_string",
+    ast.BinOp: "binary",
+    ast.UnaryOp: "unary",
+    ast.Compare: "compare",
+    ast.BoolOp: "logical",
+    ast.IfExp: "conditional",
+    ast.Call: "call",
+    ast.ListComp: "comprehension",
+    ast.SetComp: "comprehension",
+    ast.DictComp: "comprehension",
+    ast.GeneratorExp: "comprehension",
+}
+"""The method that rewrites each kind of expression; those of operators and calls are in operators.py and calls.py."""
