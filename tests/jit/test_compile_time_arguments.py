@@ -367,3 +367,22 @@ def test_a_number_with_a_class_of_its_own_is_asked_and_a_declared_number_is_what
         np.testing.assert_array_equal(scaled_by(x, scale), x * np.float32(2 * factor))
         np.testing.assert_array_equal(scaled_by_number(x, scale), x)
     np.testing.assert_array_equal(scaled_by(x, np.float64(0.25)), x * np.float32(0.5))
+
+
+@pl.jit.inline
+def weighted(x: pl.Tensor, w: dict[str, Any], w_a: list[Any]):
+    return x + w["a"][0] * 10.0 + w["a_0"] + w_a[0] * 100.0
+
+
+@pl.jit
+def colliding(x: pl.Tensor, w: dict[str, Any], w_a: list[Any], out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = weighted(x, w, w_a) + w["a"][0] * 1000.0 + w["a_0"] * 2000.0 + w_a[0] * 4000.0
+
+
+def test_members_whose_names_run_together_are_told_apart(platform: str) -> None:
+    for _ in range(4):
+        x, one, two, three = (data(3, 5) for _ in range(4))
+        want = x + 1010 * one + 2001 * two + 4100 * three
+        for w in ({"a": [one], "a_0": two}, {"a_0": two, "a": [one]}):
+            np.testing.assert_allclose(colliding(x, w, [three], config=on(platform)), want, rtol=1e-4, atol=1e-3)

@@ -29,6 +29,7 @@ class Parts:
         self.objects: dict[str, object] = {}
         """What the body asks while compiling, by parameter."""
         self._spread: dict[str, dict[str, object]] = {}
+        self._taken: set[str] = set()
         self._tensor, self._number = tensor, number
 
     def spread(self, values: Mapping[str, object]) -> Mapping[str, object]:
@@ -64,7 +65,7 @@ class Parts:
         """A container, whose tensors are parameters of their own."""
         kind, keys, items = members_of(value)
         keys = tuple(self._key(param, key) for key in keys)
-        names = member_names(self.definition, name, keys or tuple(range(len(items))))
+        names = member_names(self.definition, name, keys or tuple(range(len(items))), self._taken)
         members = [self._member(param, flat, item) for flat, item in zip(names, items, strict=True)]
         return Bundle(kind, names, tuple(members), keys)
 
@@ -89,13 +90,14 @@ class Parts:
         return CompileTime()
 
 
-def member_names(definition: Definition, name: str, keys: tuple[object, ...]) -> tuple[str, ...]:
-    """Names for the members of a container as parameters: `xs_0`, `weights_q`; other than those of the function's own."""
+def member_names(definition: Definition, name: str, keys: tuple[object, ...], taken: set[str]) -> tuple[str, ...]:
+    """Names for the members of a container as parameters: `xs_0`, `weights_q`; other than those of the function's own and those of the call that are taken."""
     out: list[str] = []
     for position, key in enumerate(keys):
         part = f"{name}_{key}" if isinstance(key, int | str) and f"{name}_{key}".isidentifier() else f"{name}_{position}"
-        while part in definition.local_names or part in out:
+        while part in definition.local_names or part in taken:
             part += "_"
+        taken.add(part)
         out.append(part)
     return tuple(out)
 

@@ -39,11 +39,12 @@ def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted
             folded[param.name] = _new_output(caller, node, helper, param, folded, held)
     held.update({name: value for name, (_, value) in folded.items()})
     types: dict[str, Abstract] = {}
+    taken: set[str] = set()
     arguments: list[ast.expr] = []
     for param in helper.params:
         type = _parameter_type(caller, helper, param, held, bound.arguments.get(param.name, node))
         if isinstance(type, Items):
-            arguments += _taken_apart(caller, helper, param, param.name, folded[param.name][0], type, types)
+            arguments += _taken_apart(caller, helper, param, param.name, folded[param.name][0], type, types, taken)
         else:
             types[param.name] = type
             arguments += [folded[param.name][0]] if param.name in folded and not isinstance(type, Static) else []
@@ -66,7 +67,7 @@ def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted
 
 
 def _taken_apart(
-    caller: Expressions, helper: Definition, param: JitParam, name: str, node: ast.expr, value: Items, types: dict[str, Abstract]
+    caller: Expressions, helper: Definition, param: JitParam, name: str, node: ast.expr, value: Items, types: dict[str, Abstract], taken: set[str]
 ) -> list[ast.expr]:
     """The arguments that a container with run-time members becomes, and their types."""
     nodes = member_nodes(caller, node, value, node)
@@ -74,12 +75,12 @@ def _taken_apart(
         raise in_body(ArgumentError)(
             f"`{param.name}` of `{helper.name}` takes the members of this apart", span=caller.definition.span(node), help="give it a name first, and pass that"
         )
-    names = member_names(helper, name, value.keys or tuple(range(len(value.items))))
+    names = member_names(helper, name, value.keys or tuple(range(len(value.items))), taken)
     out: list[ast.expr] = []
     kept: list[Abstract] = []
     for flat, item, part in zip(names, nodes, value.items, strict=True):
         if isinstance(part, Items):
-            out += _taken_apart(caller, helper, param, flat, item, part, types)
+            out += _taken_apart(caller, helper, param, flat, item, part, types, taken)
         else:
             types[flat] = RuntimeValue(INDEX) if isinstance(part, Extent) else part
             out += [] if isinstance(part, Static) else [item]
