@@ -16,6 +16,8 @@ from tilejit.errors import OptionError
 from tilejit.runtime.machine import cache_bytes
 
 _MIB = 1 << 20
+_STREAM_BYTES, _PREFETCH_BYTES = 24 * _MIB, _MIB
+"""Outputs that no cache holds until somebody reads them; inputs that the second cache does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class GemmSchedule:
     """Rows of A packed at a time: they stay in the second cache."""
     nc: int
     """Columns of B packed at a time: they stay in the last cache."""
+    crowded: int
+    """Rows of A that lie a multiple of so many bytes apart have too few places in the second cache to be read where they are: they are packed."""
     unroll: int
     """Steps along the depth in one turn."""
     direct_n: int
@@ -86,6 +90,10 @@ class TransposeSchedule:
 
     in_registers: bool
     """Turn blocks of 8 × 8 elements in registers, instead of copying element by element."""
+    stream_bytes: int
+    """From this size on lines are stored past the caches; 0: never."""
+    prefetch_bytes: int
+    """From this size on what is read next is asked for; 0: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +118,8 @@ def nest(dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
         lanes=_lanes(dtypes, 32 if wide else 16),
         middle=8,
         recompute=3,
-        stream_bytes=24 * _MIB if host().is_x86 else 0,
-        prefetch_bytes=1 * _MIB,
+        stream_bytes=_STREAM_BYTES if host().is_x86 else 0,
+        prefetch_bytes=_PREFETCH_BYTES,
         prefetch_outputs=cache_bytes()[1] >= 2 * _MIB,
         threads=True,
         stretch=64 if folds else 4096,
@@ -125,14 +133,14 @@ def gemm(accumulator: DType) -> GemmSchedule:
     kc = 512 if second >= _MIB else 256
     mc = -(-min(second // 2, _MIB // 2) // (kc * word * rows)) * rows
     return GemmSchedule(
-        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, unroll=4,
+        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, crowded=1 << 30, unroll=4,
         direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
         pieces=16, stream_pieces=32, stream_columns=128, least_columns=256, least_rows=120, thin_rows=64,
     )  # fmt: skip
 
 
 def transpose() -> TransposeSchedule:
-    return TransposeSchedule(in_registers=True)
+    return TransposeSchedule(in_registers=True, stream_bytes=_STREAM_BYTES if host().is_x86 else 0, prefetch_bytes=_PREFETCH_BYTES)
 
 
 def copies() -> CopySchedule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from xdsl.ir import OpResult, SSAValue
@@ -14,7 +15,7 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.memory.storage import Array, element_count, permuted, row_major, sub_box, wanted_count
 from tilejit.backends.cpu.memory.views import aim_at_store, stays_unchanged
 from tilejit.backends.cpu.nests.nest import copy_box, fill_box
-from tilejit.backends.cpu.nests.transpose import line_of, transpose_into
+from tilejit.backends.cpu.nests.transpose import line_of, rows_together, transpose_into
 from tilejit.backends.cpu.teams.copies import share_copy
 from tilejit.dtypes import DType
 from tilejit.errors import Span
@@ -112,6 +113,10 @@ def _swapped(rank: int, first: int, second: int) -> list[int]:
     return axes
 
 
+_MANY = 16
+"""Stretches that are enough for the threads of most machines."""
+
+
 def write_transpose(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
     source = args["input"]
@@ -124,7 +129,12 @@ def write_transpose(f: FunctionWriter, op: d.ApplyOp) -> None:
         f.values[op.results[0]] = view
         return
     target = result_of(f, op, view.shape, view.valid)
-    share_copy(f, transpose_into, target, view, view.valid, unit=line_of(target.dtype), cost=4)
+    rows, size = view.valid[0], target.dtype.get_byte()
+    for extent in view.valid:
+        size = size * extent if isinstance(extent, int) else 0
+    unit = line_of(target.dtype) if isinstance(rows, int) and rows < _MANY * rows_together(target.dtype) else rows_together(target.dtype)
+    chosen = f.unit.module.schedules.transpose(f.e.name)
+    share_copy(f, partial(transpose_into, chosen=chosen, whole_bytes=size), target, view, view.valid, unit=unit, cost=4)
 
 
 def _only_matmuls(value: SSAValue) -> bool:

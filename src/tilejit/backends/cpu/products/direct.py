@@ -67,7 +67,7 @@ def turned(module: Module, kind: Elements) -> str:
 
 def _direct_kernel(module: Module, kind: Elements, block: GemmSchedule, *, masked: bool) -> str:
     """One register block from A and B in place. Missing rows repeat the last one and are not stored; a mask guards the columns."""
-    name = f"gemm.direct.{kind.acc}.{block.rows}x{block.vectors}"
+    name = f"gemm.direct.{kind.acc}.{block.rows}x{block.vectors}{'.masked' * masked}"
     if name in module.functions:
         return name
     params = params_of("ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, ptr c, i64 c_row, i64 rows, i64 width, i64 k, i1 accumulate")
