@@ -15,7 +15,7 @@ from tilejit.backends.cpu import schedule
 from tilejit.errors import TilejitError
 from tilejit.passes import cost
 
-COUNTS = (1, 2, 3, 8)
+COUNTS = (1, 2, 3, 16)
 
 
 @pytest.fixture
