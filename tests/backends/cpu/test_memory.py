@@ -11,7 +11,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
+import tilejit.language as pl
 from tests.backends.cpu.harness import Kernel, buffer, check, fused, program, random, run_native
+from tilejit import RunConfig
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu.lower import lower
 from tilejit.backends.reference.interpreter import ReferenceExecutable
@@ -162,7 +164,7 @@ def test_transposed_operands_of_products_are_views(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [FP32, FP16, UINT8, INT64], ids=str)
-@pytest.mark.parametrize("shape", [(8, 8), (3, 20), (24, 17), (1, 40), (30, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(8, 8), (3, 20), (24, 17), (1, 40), (30, 1), (75, 133)], ids=str)
 def test_transposed_blocks_and_their_edges(dtype: DType, shape: tuple[int, int]) -> None:
     def body(k: Kernel, x: SSAValue, out: SSAValue, tall: SSAValue, again: SSAValue) -> None:
         k.put(k.op("transpose", x, axis1=0, axis2=1, level="tensor"), out)
@@ -172,6 +174,24 @@ def test_transposed_blocks_and_their_edges(dtype: DType, shape: tuple[int, int])
     types = [buffer("M", "N", dtype=dtype), buffer("N", "M", dtype=dtype), buffer(rows, 3, columns, dtype=dtype), buffer(columns, 3, rows, dtype=dtype)]
     arguments = [random(rng, size, dtype) for size in ((rows, columns), (columns, rows), (rows, 3, columns), (columns, 3, rows))]
     check(program(types, body, outputs=3), arguments, outputs=3)
+
+
+@pl.jit
+def turned(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.transpose(x, 0, 1)
+
+
+@pytest.mark.parametrize("dtype", [FP32, FP16, UINT8, INT64], ids=str)
+@pytest.mark.parametrize("shape", [(64, 192), (65, 130)], ids=str)
+def test_transposed_lines_may_pass_the_caches(dtype: DType, shape: tuple[int, int]) -> None:
+    """Wherever the target begins, and whether its rows are whole cache lines or not."""
+    x = random(rng, shape, dtype)
+    for threads, offset in ((1, 0), (1, 3), (3, 0)):
+        memory, before, after = (np.full(size, 7, dtype.numpy) for size in (x.size + 64, offset, 64 - offset))
+        choices = {"turned_k0/transpose0": {"stream_bytes": 1, "prefetch_bytes": 1}}
+        turned(x, memory[offset : offset + x.size].reshape(shape[::-1]), config=RunConfig(num_threads=threads, schedule=choices))
+        np.testing.assert_array_equal(memory, np.concatenate([before, x.T.reshape(-1), after]))
 
 
 def test_inputs_may_have_any_strides() -> None:

@@ -31,7 +31,12 @@ def line_of(dtype: DType) -> int:
 
 def rows_together(dtype: DType) -> int:
     """Rows of the target that are written together."""
-    return _LINES * line_of(dtype)
+    return line_of(dtype) * (_LINES if _in_lines(dtype) else 1)
+
+
+def _in_lines(dtype: DType) -> bool:
+    """Whether lines are written at once: of short elements they are too many blocks side by side."""
+    return line_of(dtype) <= 2 * BLOCK
 
 
 def transpose_into(e: Emitter, target: Array, source: Array, extents: Sequence[Index], chosen: TransposeSchedule | None = None, whole_bytes: int = 0) -> None:
@@ -46,7 +51,7 @@ def transpose_into(e: Emitter, target: Array, source: Array, extents: Sequence[I
         return
     bits = BITS[target.dtype.get_byte()]
     target, source = replace(target, dtype=bits), replace(source, dtype=bits)
-    streams = 0 < schedule.stream_bytes <= whole_bytes
+    streams = 0 < schedule.stream_bytes <= whole_bytes and _in_lines(bits)
     if streams:
         target, source, extents = _from_a_line_on(e, target, source, extents)
     whole = list(extents)
@@ -93,7 +98,7 @@ class _Blocks:
     def write(self) -> None:
         e, line, last = self.e, line_of(self.target.dtype), self.target.rank - 1
         sides = {self.along: rows_together(self.target.dtype), last: self._columns}
-        squares = all(not isinstance(extent, int) or extent >= line for extent in (self.whole[axis] for axis in sides))
+        squares = _in_lines(self.target.dtype) and all(not isinstance(extent, int) or extent >= line for extent in (self.whole[axis] for axis in sides))
         left = dict[int, Index]()
         with ExitStack() as stack:
             at = self.source.pointer, self.target.pointer
@@ -118,7 +123,7 @@ class _Blocks:
 
     @property
     def _columns(self) -> int:
-        return max(line_of(self.target.dtype), _COLUMNS)
+        return _COLUMNS if _in_lines(self.target.dtype) else line_of(self.target.dtype)
 
     def _step(self, stack: ExitStack, at: _Places, axis: int, extent: Index, step: int) -> tuple[_Places, Index]:
         """A loop over an axis: the places in its body, and what is left there, up to a step."""
