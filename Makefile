@@ -10,7 +10,7 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stubs bench fuzz soak faults reads ranks sanitize gpu-test pythons docs wheel install-test clean
+.PHONY: help demo test check stubs bench fuzz levels soak faults reads ranks sanitize gpu-test pythons docs wheel install-test clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
@@ -18,6 +18,7 @@ help:
 	@echo "make check   lint, types and import rules only"
 	@echo "make bench   the benchmark suites (SUITE=cpu|science|tune|threads|compile|dispatch|start|pto|cuda picks one)"
 	@echo "make fuzz    random programs (PROGRAMS=20000), every op with every dtype on reference and cpu, and the soak"
+	@echo "make levels  the differential suite and random programs (PROGRAMS=1000) with each instruction set forced"
 	@echo "make soak    16 threads call different kernels at once (SECONDS=60)"
 	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"
 	@echo "make gpu-test  everything on the GPU of this machine; results go to gpu-results/ (OUT=DIR)"
@@ -70,6 +71,9 @@ fuzz: $(DEV)
 	$(PY) -m tests.pto.random_kernels --kernels $(or $(KERNELS),500)
 	$(PY) -m tests.differential --jobs $(JOBS)
 	$(PY) -m tests.soak --seconds $(or $(SECONDS),60)
+
+levels: $(DEV)
+	$(PY) -m tests.levels --programs $(or $(PROGRAMS),1000) --jobs $(JOBS)
 
 soak: $(DEV)
 	$(PY) -m tests.soak --seconds $(or $(SECONDS),60)

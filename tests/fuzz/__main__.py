@@ -21,7 +21,7 @@ from tests.fuzz.runner import check
 from tests.fuzz.shrink import shrink
 
 CHUNK = 250
-"""Programs per process: what one of them leaves behind does not pile up."""
+"""Programs per process, at most: what one of them leaves behind does not pile up."""
 PATIENCE = 180.0
 """Seconds without a word after which a process counts as stuck."""
 MISTAKES = 2
@@ -135,8 +135,9 @@ def main() -> int:
 def supervise(first: int, programs: int, jobs: int, small: bool, max_failures: int) -> int:
     """Run the workers, show progress and failures; the exit code."""
     ranges: queue.Queue[range] = queue.Queue()
-    for start in range(first, first + programs, CHUNK):
-        ranges.put(range(start, min(start + CHUNK, first + programs)))
+    size = max(1, min(CHUNK, -(-programs // jobs)))
+    for start in range(first, first + programs, size):
+        ranges.put(range(start, min(start + size, first + programs)))
     results: queue.Queue[str] = queue.Queue()
     workers = [Worker(ranges, small, results) for _ in range(jobs)]
     for worker in workers:
