@@ -15,7 +15,9 @@ FEWEST_SAMPLES = 3
 SAME = 0.05
 """Part of a ratio by which two runs of the same may differ."""
 REST, CALLS = 0.01, 4
-"""Seconds before calls that follow each other, and their number."""
+"""Seconds before calls that follow each other, and the number of those that are timed."""
+RUN_IN = 0.1
+"""Seconds of calls before those: a virtual machine whose processors were idle gets them back one by one, within some tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +119,16 @@ def measure(pair: Pair, seconds: float = 3.0) -> Row:
 
 
 def rested(pair: Pair) -> Pair:
-    """Each side in calls that follow each other, after a rest: threads of the other side look for work in vain for a while."""
+    """Each side in calls that follow each other, after a rest and a run-in: threads of the other side look for work in vain for a while."""
     if pair.self_timed:
         return pair
 
     def timed(call: Callable[[], object]) -> Callable[[], float]:
         def seconds() -> float:
             time.sleep(REST)
-            call()
+            until = time.perf_counter() + RUN_IN
+            while time.perf_counter() < until:
+                call()
             start = time.perf_counter()
             for _ in range(CALLS):
                 call()

@@ -20,8 +20,8 @@ BLOCK = 8
 _PAIRS = ((0, 8, 1, 9, 4, 12, 5, 13), (2, 10, 3, 11, 6, 14, 7, 15))
 _QUADS = ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15))
 _HALVES = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
-_LINES, _COLUMNS = 4, 64
-"""Cache lines of a row of the source that are read together, and the least number of such rows: they lie on as many pages of memory."""
+_LINES = 4
+"""Cache lines of a row of the source that are read together: rows may lie on a page of memory each."""
 
 
 def line_of(dtype: DType) -> int:
@@ -97,7 +97,7 @@ class _Blocks:
 
     def write(self) -> None:
         e, line, last = self.e, line_of(self.target.dtype), self.target.rank - 1
-        sides = {self.along: rows_together(self.target.dtype), last: self._columns}
+        sides = {self.along: rows_together(self.target.dtype), last: line}
         squares = _in_lines(self.target.dtype) and all(not isinstance(extent, int) or extent >= line for extent in (self.whole[axis] for axis in sides))
         left = dict[int, Index]()
         with ExitStack() as stack:
@@ -105,25 +105,18 @@ class _Blocks:
             for axis, extent in enumerate(self.whole):
                 step = sides.get(axis, 1)
                 at, left[axis] = self._step(stack, at, axis, extent, step)
-            for axis in sides if squares else ():
-                at, left[axis] = self._step(stack, at, axis, left[axis], line)
             if not squares:
                 self._by_blocks(at, left)
-            elif line == BLOCK:
-                self._square(at)
-            else:
-                full = binary(e, "and", e.icmp("eq", left[self.along], line), e.icmp("eq", left[last], line))
-                stem = e.fresh("square")
-                e.cbr(full, f"{stem}.full", f"{stem}.part")
-                for label, write in (("full", lambda: self._square(at)), ("part", lambda: self._by_blocks(at, left))):
-                    e.place(f"{stem}.{label}")
-                    write()
-                    e.br(f"{stem}.done")
-                e.place(f"{stem}.done")
-
-    @property
-    def _columns(self) -> int:
-        return _COLUMNS if _in_lines(self.target.dtype) else line_of(self.target.dtype)
+                return
+            at, left[self.along] = self._step(stack, at, self.along, left[self.along], line)
+            full = binary(e, "and", e.icmp("eq", left[self.along], line), e.icmp("eq", left[last], line))
+            stem = e.fresh("square")
+            e.cbr(full, f"{stem}.full", f"{stem}.part")
+            for label, write in (("full", lambda: self._square(at)), ("part", lambda: self._by_blocks(at, left))):
+                e.place(f"{stem}.{label}")
+                write()
+                e.br(f"{stem}.done")
+            e.place(f"{stem}.done")
 
     def _step(self, stack: ExitStack, at: _Places, axis: int, extent: Index, step: int) -> tuple[_Places, Index]:
         """A loop over an axis: the places in its body, and what is left there, up to a step."""
@@ -150,7 +143,7 @@ class _Blocks:
         line = line_of(dtype)
         if self.asks:
             for column in range(line):
-                ask_beyond(e, at[0], dtype.llvm, e.mul(self._columns + column, self.source.strides[last]), near=2)
+                ask_beyond(e, at[0], dtype.llvm, e.mul(line + column, self.source.strides[last]), near=2)
         for first in range(0, line, BLOCK):
             top = self._moved(at, self.along, first)
             blocks = [self._turned(self._moved(top, last, column)[0]) for column in range(0, line, BLOCK)]
