@@ -21,7 +21,7 @@ They lie far apart, a quarter of B: memory is fetched ahead along four long line
 _AHEAD = 2048
 """Bytes to ask for ahead, into the second cache: what the processor itself asks for comes too late."""
 _NEAR = 512
-"""The same, into the first cache."""
+"""The same, into the first cache, where B is turned, which keeps the processor from running ahead by itself; asking for both costs as much as turning."""
 _DEPTH = 4096
 """Numbers along the depth that A is put in order for at a time."""
 
@@ -145,8 +145,9 @@ def _vector_sums(
     def step(at: Index, sums: Sequence[Value]) -> list[Value]:
         places = [e.offset(right, at, kind.b.memory) for right in rights]
         for place in places:
-            ask_beyond(e, place, "i8", _AHEAD, near=2)
-            if kind.right is not kind.operand:  # Turning them keeps the processor from running ahead to the next ones.
+            if kind.right is kind.operand:
+                ask_beyond(e, place, "i8", _AHEAD, near=2)
+            else:
                 ask_beyond(e, place, "i8", _NEAR)
         columns_of_b = [pieces_of(e, kind.words(e, kind.b.load(e, place, width, in_order=False)), kind.lanes) for place in places]
         for part, shared in enumerate(zip(*columns_of_b, strict=True)):
