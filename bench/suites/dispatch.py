@@ -23,6 +23,7 @@ from suites import start
 from tilejit.jit import protocol
 from tilejit.jit.function import JITFunction
 from tilejit.runtime import arrays
+from tilejit.runtime.config import RunConfig
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
@@ -97,6 +98,7 @@ def cases() -> Iterator[Pair | Count]:
     for call in four:
         warm(call)
     yield Pair("4 signatures in turn", "1 signature", rotating([*four]), rotating([four[0]] * 4), target=Target(2))
+    yield from other_forms(a, b, out)
     yield from python_cases(a, b, out)
     yield from counters((a, b, out), (ta, tb, tout))
     yield from start.first_calls()
@@ -112,6 +114,21 @@ def numpy_cases(a: Array, b: Array, out: Array) -> Iterator[Pair]:
     yield Pair("3 NumPy arrays", "numpy.add(out=)", ours, lambda: np.add(a, b, out=out))
     returning = kernel()
     yield Pair("2 NumPy arrays, result returned", "numba", warm(lambda: returning(a, b)), lambda: numba_sum(a, b))
+
+
+def other_forms(a: Array, b: Array, out: Array) -> Iterator[Pair]:
+    """The same call in other words, against the call in place."""
+    add, ta, tb = kernel(), torch.ones(1, 1), torch.ones(1, 1)
+    config = RunConfig(num_threads=1)
+    plain = warm(lambda: add(a, b, out))
+    yield Pair("keywords", "in place", warm(lambda: add(a, b=b, out=out)), plain, target=Target(10, 1))
+    yield Pair("config=", "in place", warm(lambda: add(a, b, out, config=config)), plain, target=Target(10, 1))
+    compiled = add.compile(a, b, out)
+    yield Pair("compiled program", "in place", warm(lambda: compiled(a, b, out)), plain, target=Target(10, 0.3))
+    # What is returned has to be allocated: 1.5 µs on top of that, so much as a call of NumPy or torch may take.
+    for name, call in (("NumPy", add), ("NumPy, compiled program", compiled)):
+        yield Pair(f"result returned, {name}", "numpy.zeros", warm(lambda call=call: call(a, b)), lambda: np.zeros((1, 1), np.float32), target=Target(100, 1.7))
+    yield Pair("result returned, torch", "torch.zeros", warm(lambda: add(ta, tb)), lambda: torch.zeros(1, 1), target=Target(1.5))
 
 
 def python_cases(a: Array, b: Array, out: Array) -> Iterator[Pair]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -98,8 +100,19 @@ def first_pl(x: pl.Tensor, y: pl.Tensor, o: pl.Out[pl.Tensor]):
         o[:] = x + y
 
 
-def launches() -> Iterator[Pair]:
+def _in_file(folder: str) -> pto.SourceKernel:
+    path = Path(folder) / "first.pto"
+    path.write_text(_FIRST)
+
+    @pto.jit("first", source=str(path))
+    def filed(x: GM, y: GM, o: GM) -> None: ...  # type: ignore[valid-type]
+
+    return filed
+
+
+def launches(folder: str) -> Iterator[Pair]:
     """What a launch costs when the kernel does almost nothing."""
+    filed = _in_file(folder)
     x, y = np.random.default_rng(1).standard_normal((2, 1, 1), np.float32)
     for kind, (a, b, ours, theirs) in {
         "NumPy arrays": (x, y, np.zeros_like(x), np.zeros_like(x)),
@@ -119,8 +132,12 @@ def launches() -> Iterator[Pair]:
         def whole(a: object = a, b: object = b, out: object = ours) -> None:
             first[1, None](a, b, out)
 
-        for case, call, bar in (("launch", kept, Target(1.5, 1)), ("kernel[1, None]", whole, Target(6, 1))):
-            for _ in range(3):
+        def from_file(a: object = a, b: object = b, out: object = ours) -> None:
+            filed[1, None](a, b, out)
+
+        cases = (("launch", kept, Target(1.5, 1)), ("kernel[1, None]", whole, Target(6, 1)), ("kernel[1, None] of a file", from_file, Target(10, 1)))
+        for case, call, bar in cases:
+            for _ in range(4):
                 call()
                 peer()
             yield Pair(f"{case}, 3 {kind}", "@pl.jit", call, peer, target=bar, check=check)
@@ -145,7 +162,8 @@ def cases() -> Iterator[Pair]:
     assert len(text.splitlines()) in range(300, 310)
     generic = parse_pto(text).print(generic=True)
     yield Pair("read and check 300 lines", "xDSL, generic form", lambda: _checked(text), _generic_parser(generic), target=Target(3))
-    yield from launches()
+    with tempfile.TemporaryDirectory() as folder:
+        yield from launches(folder)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, SIZE, SIZE), np.float32)
     ours, theirs = np.empty_like(x), np.empty_like(x)

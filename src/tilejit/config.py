@@ -6,7 +6,7 @@ import difflib
 import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 PREFIX = "TILEJIT_"
@@ -48,7 +48,10 @@ def raw_text(name: str) -> str:
 
 def is_known() -> bool:
     """Whether the environment is the object that it was at the start, behind whose wrapper one can look; tests put others in its place."""
-    return os.environ is _ENVIRON and os.environ.__dict__.get("_data") is _DATA and os.name == "posix"
+    try:
+        return os.environ is _ENVIRON and _ENVIRON._data is _DATA
+    except AttributeError:
+        return False
 
 
 class Watched:
@@ -206,7 +209,7 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ..
 
 
 # `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
-_ENVIRON = os.environ
+_ENVIRON: Any = os.environ if os.name == "posix" else None
 _DATA: dict[bytes, bytes] = getattr(os.environ, "_data", {})
 VARIABLES = {setting.variable: setting for setting in SETTINGS}
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}

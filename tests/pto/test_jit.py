@@ -367,7 +367,7 @@ def test_a_grid_has_one_launcher() -> None:
     first = compiled[1, None]
     for grid in range(1, 200):
         assert compiled[grid, None].grid == grid
-    assert len(compiled._launchers) <= 64 and compiled[1, None] is not first
+    assert len(compiled.launchers) <= 64 and compiled[1, None] is not first
 
 
 @native

@@ -86,9 +86,10 @@ class JITFunction(Programs):
         """Specialise, compile unless that was done before, run. In a kernel it stands for the helper's results, so its type is open."""
         keep_out_of_graphs()
         try:
-            given = None if config is not None else self.definition.in_order(args, kwargs)
-            if given is not None and self._warm is not None and (found := self._warm.run(given)) is not MISS:
-                return found
+            if (warm := self._warm) is not None and config is None:
+                given = args if not kwargs and len(args) <= self.definition.positional else self.definition.in_order(args, kwargs)
+                if given is not None and (found := warm.run(given)) is not MISS:
+                    return found
             return self._on_ranks(args, kwargs, config) if self._ranks or recording() is not None else self._run(args, config, kwargs)
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)

@@ -88,3 +88,23 @@ def test_a_place_below_the_working_directory_is_looked_for_at_every_launch(tmp_p
     assert factor(scale) == 2
     monkeypatch.chdir(tmp_path / "b")
     assert factor(scale) == 3
+
+
+def test_a_launcher_that_is_kept_follows_the_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    @pto.jit(source=TWO)
+    def scale2(src: GM, dst: GM) -> None: ...  # type: ignore[valid-type]
+
+    x, y = np.ones((2, 16, 16), np.float32)
+    launch = scale2[1, None]
+    for _ in range(3):
+        launch(x, y)
+    monkeypatch.setenv("TILEJIT_CACHE", "0")
+    monkeypatch.setenv("TILEJIT_LOG", "recompile")
+    launch(x, y)
+    assert "compiled" not in capsys.readouterr().err
+    monkeypatch.setenv("TILEJIT_CHECK_BOUNDS", "0")
+    y[:] = 0
+    for _ in range(2):
+        launch(x, y)
+    assert capsys.readouterr().err.count("compiled") == 1
+    assert (y == 2).all()

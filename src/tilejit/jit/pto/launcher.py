@@ -21,6 +21,8 @@ class Launcher(NativeCallable):
     def __init__(self, compiled: CompiledKernel, grid: int) -> None:
         self.compiled = compiled
         self.grid = grid
+        self._seen: list[object] = []
+        """Settings under which this is the code."""
         self._ran = False
         self._warm: WarmCalls | None = None
 
@@ -32,6 +34,11 @@ class Launcher(NativeCallable):
         if len(args) != len(names):
             raise ArgumentError(f"{kernel.name} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
         seen = settings.snapshot()
+        if seen != self._seen:
+            if (now := kernel.compiled_from(self.compiled.source)) is not self.compiled:
+                now[self.grid, None](*args)  # other settings, other code
+                return
+            self._seen = seen
         native = self.compiled.code.launch(args, self.grid)
         if native is not None:
             if self._ran:  # a kernel that is launched once pays nothing for warm calls

@@ -84,19 +84,29 @@ class SourceKernel(ByReference):
         """Read the text, check it against the signature and by its own rules; the same object while the text stays the same."""
         if constants:
             raise ArgumentError(f"{self.name} comes from source and has no compile-time constants, got {', '.join(sorted(constants))}")
+        return self._now()
+
+    def _now(self) -> CompiledKernel:
         latest = self._latest
-        if latest is not None and latest[0].hold() and ((content := latest[1]) is None or content.holds()):
-            return latest[2]
+        if latest is not None:
+            watch, content, found = latest
+            if watch.hold() and (content is None or content.holds()):
+                return found
         seen = snapshot()
         source, content = read_content(self._source, self.function)
+        found = self.compiled_from(source)
+        watch = SettingsWatch()
+        stays = source.path is None or content is not None  # text that stands in the program does
+        self._latest = (watch, content, found) if stays and watch.start(seen) else None
+        return found
+
+    def compiled_from(self, source: Source) -> CompiledKernel:
+        """The kernel of this text, under the settings of now."""
         key = self._key(source)
         under = (key, code_settings(DEFAULT))
         found = self._compiled.get(under)
         if found is None:
             found = self._compiled[under] = CompiledKernel(self, source, key, self._code(source))
-        watch = SettingsWatch()
-        stays = source.path is None or content is not None  # text that stands in the program does
-        self._latest = (watch, content, found) if stays and watch.start(seen) else None
         return found
 
     def _key(self, source: Source) -> object:
@@ -125,7 +135,12 @@ class SourceKernel(ByReference):
         return PtoCode(name, key_of(name, fields), tuple(arguments), tuple(arguments.values()), check)
 
     def __getitem__(self, place: object) -> Launcher:
-        return self.compile()[place]
+        # The short way for the commonest place; `type`, because True and 1.0 are equal to a grid of 1.
+        if (latest := self._latest) is not None and type(place) is tuple and len(place) == 2 and type(grid := place[0]) is int and place[1] is None:
+            _, content, compiled = latest
+            if (content is None or content.stands()) and (found := compiled.launchers.get(grid)) is not None:
+                return found  # it looks at the settings itself
+        return self._now()[place]
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         raise ArgumentError(f"{self.name} is a kernel: launch it", help=f"{self.name}[grid, stream](…), with stream=None for the current one")
@@ -167,7 +182,7 @@ class CompiledKernel:
     specialization_key: object
     code: PtoCode = field(repr=False)
     constexpr_bindings: Mapping[str, object] = field(default_factory=dict[str, object])
-    _launchers: dict[int, Launcher] = field(default_factory=dict[int, Launcher], init=False, repr=False)
+    launchers: dict[int, Launcher] = field(default_factory=dict[int, Launcher], init=False, repr=False)
     """By grid: a launch like an earlier one takes its warm way."""
 
     @property
@@ -208,11 +223,11 @@ class CompiledKernel:
             raise OptionError(f"the grid of {self.kernel.name} is a positive number of blocks, got {grid!r}")
         if not (stream is None or isinstance(stream, int | ctypes.c_void_p) or hasattr(stream, "value")):
             raise ArgumentError(f"the stream of {self.kernel.name} is None, an address or an object with .value, got {type(stream).__name__}")
-        found = self._launchers.get(grid)
+        found = self.launchers.get(grid)
         if found is None:
-            if len(self._launchers) >= _GRIDS:
-                self._launchers.clear()
-            found = self._launchers[grid] = Launcher(self, int(grid))
+            if len(self.launchers) >= _GRIDS:
+                self.launchers.clear()
+            found = self.launchers[grid] = Launcher(self, int(grid))
         return found
 
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 
 from tilejit.errors import SourceNotFoundError
 from tilejit.frontend.pto.decode import decoded
+from tilejit.jit.pto import untouched
+
+_AGAIN = 256
+"""Comparisons after which the system is asked once more to tell of a file."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +42,30 @@ def is_inline(source: str) -> bool:
     return start.startswith(("module {", "builtin.module {")) or ("module {" in source and "func.func @" in source)
 
 
-@dataclass(frozen=True, slots=True)
 class Content:
     """A file with what it held when it was read. Its times tell less: nothing of a writer who has it mapped, nor of two writes within a step of the clock."""
 
-    path: str
-    data: bytes
+    __slots__ = ("_compared", "data", "path", "stands")
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path, self.data = path, data
+        self._compared = 0
+        self.stands: Callable[[], bool] = bool
+        """Whether the system watches the file and says that nobody touched it."""
 
     def holds(self) -> bool:
-        """Whether the file holds that still."""
+        """Whether the file holds that still; where the system does not tell, the bytes are compared."""
+        if self.stands():
+            return True
+        self._compared = count = self._compared + 1
+        if count > 1 and (count & (count - 1) == 0 or count % _AGAIN == 0):  # ever less often: somebody may open it all the time
+            known = untouched.known(self.path, self.data)
+            self.stands = bool if known is None else known.stands
+            if known is not None and known.look():
+                return True
+        return self._holds_the_same_bytes()
+
+    def _holds_the_same_bytes(self) -> bool:
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except (OSError, ValueError):

@@ -20,7 +20,7 @@ from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import is_same, words_of
 from tilejit.runtime.call.bindings import Word, annotation_words, function_words
 from tilejit.runtime.call.layout import supported
-from tilejit.runtime.call.memory import WORDS
+from tilejit.runtime.call.memory import WORDS, comparison
 from tilejit.types.annotations import Once
 
 _RENEWALS = 64
@@ -116,7 +116,7 @@ class Watch:
     def holds(self) -> bool:
         """Whether nothing changed though words did, or where there are none."""
         now = self._now
-        if now.compared is not None and self._renewals < _RENEWALS:  # something else was bound next to what is watched
+        if now.questions.words is not None and self._renewals < _RENEWALS:  # something else was bound next to what is watched
             self._renewals += 1
             return self.renew()
         return now.functions.replaced() is None and (now.leads_on() or now.asked() is not None)
@@ -146,6 +146,10 @@ class Watch:
                 warnings.warn(text, TilejitWarning, stacklevel=3)
 
 
+def _never() -> bool:
+    return False
+
+
 class _Learned:
     """How to tell that the answers of one specialisation hold, for the objects of one moment. Never changed."""
 
@@ -162,11 +166,12 @@ class _Learned:
             self._steps[number - 1].words = None
         self._watched = [step for number, step in enumerate(self._steps, 1) if number not in left]
         words = self._words_here()
-        self.compared = None if words is None else [(address >> 3, content) for address, content in words]
+        self.same_words = _never if words is None else comparison(words)
+        """Whether every memory word is as it was; False where there are none."""
         self.is_steady = words is None or self.same_words()
         """Whether asking left the words as they were read before it; else they may be those of another answer, which has come and gone meanwhile."""
         if not self.is_steady:
-            words = self.compared = None
+            words, self.same_words = None, _never
         self.questions = Questions(self._steps, self._objects, words)
 
     def _step(self, before: Step, answer: object) -> Step:
@@ -188,17 +193,6 @@ class _Learned:
             return all(step.once or is_same(_evaluated(step, self._objects), step.answer) for step in self._watched)
         except Exception:
             return False
-
-    def same_words(self) -> bool:
-        if self.compared is None or WORDS is None:
-            return False
-        words = WORDS  # at each call: a generator would be felt
-        for place, content in self.compared:
-            if words[place] != content:
-                break
-        else:
-            return True
-        return False
 
     def leads_on(self) -> bool:
         """Whether lookups in dicts tell that all objects are the same."""

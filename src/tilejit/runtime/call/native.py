@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _BRIEF_ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 """Keeps the GIL: for code that is over before another thread could take it."""
-_CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
+CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
 _WORD = (1 << 64) - 1
 
 
@@ -136,7 +136,7 @@ class NativeEntry(Placed):
 
     def run_block(self, block: bytes, num_threads: int | None = None, counters: int = 0) -> None:
         """Run on an argument block."""
-        context = _CONTEXT()
+        context = CONTEXT()
         if counters:
             context[abi.PROFILE] = counters
         if self.needs_arena:
@@ -154,7 +154,13 @@ class NativeEntry(Placed):
         if record and interrupt.stopped(record) and not (status > 0 and self.failures[status - 1].kind == "stopped"):  # a wait says what for
             interrupt.raise_stopped(record)
         if status != 0:
-            self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
+            self.failed(status, values_of(context))
+
+    @property
+    def bare(self) -> Callable[[bytes, ctypes.Array[ctypes.c_int64]], int] | None:
+        """The code itself, where it needs nothing but an argument block and an empty context; None: `run_block` runs it."""
+        bare = self.brief and not self.needs_arena and not self.prints
+        return ctypes.PYFUNCTYPE(ctypes.c_int64)(self.address) if bare else None  # no types: converting to one takes as long as the call
 
     def _listening(self, block: bytes, context: ctypes.Array[ctypes.c_int64]) -> int:
         """Run code that prints, and show what it said."""
@@ -175,6 +181,11 @@ class NativeEntry(Placed):
         if status == abi.INTERRUPTED:
             interrupt.raise_stopped()
         raise_failure(self.failures[status - 1], values, self.failures)
+
+
+def values_of(context: ctypes.Array[ctypes.c_int64]) -> list[int]:
+    """What a failure is about."""
+    return [context[abi.FAILURE_VALUES + i] for i in range(4)]
 
 
 def _layout(params: Sequence[ParamInfo]) -> tuple[tuple[int, ...], int]:

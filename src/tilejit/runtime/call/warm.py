@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from operator import is_
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.call.bindings import Word, binding_words, dict_word
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.layout import supported
-from tilejit.runtime.call.memory import WORDS
+from tilejit.runtime.call.memory import WORDS, comparison
 from tilejit.runtime.call.native import NativeEntry, Placed
 from tilejit.runtime.call.native_type import attach
 from tilejit.runtime.config import RunConfig
@@ -39,6 +39,8 @@ _KNOWN = 4096
 """Signatures that the Python path remembers; with more it starts anew."""
 MAKING = new_lock()
 """Held while the warm ways of a callable are made: there must not be two of them, for its native code holds on to one."""
+_Standing: TypeAlias = tuple[Sequence["Watch"], Callable[[], bool], Callable[[], bool] | None]
+_NOTHING: _Standing = (), bool, None
 _PLAIN = (bool, int, str, bytes, type(None))
 
 
@@ -88,6 +90,8 @@ class WarmCalls:
         hold is not for what another one has compiled since."""
         self._ask: tuple[list[Questions], Callable[[], bool] | None] = [], None
         """Asks what the words of these do not tell; and the questions that it was written for."""
+        self._standing = _NOTHING
+        """Whether the words of these are as they were, and who asks the rest."""
         self._refused: set[int] = set()
         """Threads that it said No to."""
         self._lock = new_lock()
@@ -134,20 +138,22 @@ class WarmCalls:
         if self._refused and threading.get_ident() in self._refused:
             self._refused.discard(threading.get_ident())
             return False  # native code has just asked
-        about, ask = self._ask
-        known = len(about) == len(watches)
-        for number, watch in enumerate(watches):  # at each call: a generator would be felt
-            if not watch.same_words():
+        about, same, ask = self._standing
+        if about is not watches or not same():
+            if not all(watch.same_words() for watch in watches):
                 return all(watch.holds() for watch in watches)
-            known = known and about[number] is watch.questions
-        if not known:
-            ask = self._asker(watches, [watch.questions for watch in watches])
+            questions = [watch.questions for watch in watches]
+            same, ask = comparison([word for one in questions for word in one.words or ()]), self._asker(watches, questions)
+            self._standing = watches, same, ask
+            if not same():
+                return False  # another thread has asked anew meanwhile
         if ask is None:
             return True
         if not ask():
             self._refused.discard(threading.get_ident())
+            self._standing = _NOTHING  # it may be others that are asked about from now on
             return False
-        return all(watch.same_words() for watch in watches)
+        return same()
 
     def _asker(self, watches: Sequence[Watch], questions: list[Questions]) -> Callable[[], bool] | None:
         """A function for what the specialisations ask now; the same one while that is the same."""

@@ -16,7 +16,7 @@ from tilejit.runtime.arrays import ADDRESS_AT, data_address
 from tilejit.runtime.call.dispatch_abi import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE
 from tilejit.runtime.call.guards import MISS, ArgumentGuard, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard, first_tensor, guards_of, new_tensors
 from tilejit.runtime.call.memory import WORDS
-from tilejit.runtime.call.native import NativeEntry, Placed, scalar_bits
+from tilejit.runtime.call.native import CONTEXT, NativeEntry, Placed, scalar_bits, values_of
 from tilejit.runtime.targets import HOST
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ class Launch:
     """True once the callers of the kernel know that results carry no gradient."""
     device: str = HOST
     """Where the tensors must be."""
+    bare: Callable[[bytes, Any], int] | None = None
+    """The code itself, where a block is all it needs, and what raises for a status other than 0."""
+    failed: Callable[[int, Sequence[int]], None] | None = None
 
     def number(self, value: str, dtype: DType, names: dict[str, object]) -> str:
         """The slot of a scalar argument that fits its dtype."""
@@ -46,8 +49,13 @@ class Launch:
 
     def lines(self, block: Sequence[str], names: dict[str, object]) -> list[str]:
         """What starts the code, given the expressions of the argument block; `names` is what the lines can refer to."""
-        names |= {"launch": self.run, "pack": struct.Struct(f"={self.slots}Q").pack}
-        return [f"launch(pack({', '.join(block)}))"]
+        names["pack"] = struct.Struct(f"={self.slots}Q").pack
+        packed = f"pack({', '.join(block)})"
+        if self.bare is None:
+            names["launch"] = self.run
+            return [f"launch({packed})"]
+        names |= {"code": self.bare, "Context": CONTEXT, "failed": self.failed, "values_of": values_of}
+        return ["context = Context()", f"status = code({packed}, context)", "if status: failed(status, values_of(context))"]
 
 
 class Start(Protocol):
@@ -84,7 +92,7 @@ def written_call(guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same
 def start_of(entry: CompiledEntry, native: NativeEntry | None, arguments: Mapping[str, object]) -> tuple[Placed | None, Start | None]:
     """What runs calls with arguments like these without their full checks: machine code, or whatever else the target's runner offers."""
     if native is not None:
-        return native, Launch(native.run_block, native.slots, entry.relocate, entry.note)
+        return native, Launch(native.run_block, native.slots, entry.relocate, entry.note, bare=native.bare, failed=native.failed)
     runner, first = entry.runner, first_tensor(entry, arguments)
     return (runner, runner.launch(first, entry.relocate, entry.note)) if isinstance(runner, Placed) and first is not None else (None, None)
 
