@@ -157,13 +157,9 @@ class FunctionWriter:
         self.top = e.inst("ptr", f"getelementptr i8, ptr {start.text}, {e.i64(rounded)}")
         slot = e.offset(self.context, abi.ARENA_END, "i64")
         end = e.load("ptr", slot, 8)
-        room = e.inst("i64", f"sub i64 {self.address(end).text}, {self.address(start).text}")
+        room = e.inst("i64", f"sub i64 {e.address(end).text}, {e.address(start).text}")
         self.fail_if(e.icmp("slt", room, rounded), memory_failure(span), [rounded, room])
         return start
-
-    def address(self, pointer: Value) -> Value:
-        """A pointer as an integer."""
-        return self.e.inst("i64", f"ptrtoint ptr {pointer.text} to i64")
 
     def new_array(self, dtype: DType, shape: Sequence[Index], valid: Sequence[Index] | None = None, span: Span | None = None) -> Array:
         """A dense array in scratch memory."""

@@ -58,7 +58,7 @@ def _distance(f: FunctionWriter, comm: Value, peer: Index) -> Value:
 
 def _moved(f: FunctionWriter, pointer: Value, distance: Value) -> Value:
     """A pointer into another copy: through a number, as no object reaches that far."""
-    there = f.e.inst("i64", f"add {f.address(pointer)}, {distance.text}")
+    there = f.e.inst("i64", f"add {f.e.address(pointer)}, {distance.text}")
     return _pointer(f, there)
 
 
@@ -111,7 +111,7 @@ def write_box(kind: Far) -> Callable[[FunctionWriter, d.EffectOp], None]:
         box = [*f.indices(operands(op, "offsets")), *f.indices(operands(op, "shape"))]
         first = e.inst("i64", f"add {e.i64(peer)}, {_word(f, comm, int(Comm.COUNT)).text}")
         standin = e.load("i64", e.offset(e.offset(_pointer(f, comm), int(Comm.BASES), "i64"), first, "i64"), 8)
-        words: list[Index] = [f.address(view.pointer), view.dtype.get_byte(), view.rank, *view.shape, *view.strides, *box]
+        words: list[Index] = [f.e.address(view.pointer), view.dtype.get_byte(), view.rank, *view.shape, *view.strides, *box]
         assert len(words) == FAR_WORDS + 4 * view.rank
         with _where(f, e.icmp("ne", standin, 0)):
             f.fail_if(e.icmp("ne", _ask(f, comm, kind, peer, words), 0), ranks.stopped_in(op), [])
@@ -143,7 +143,7 @@ def write_notify(f: FunctionWriter, op: d.EffectOp) -> None:
         there = _moved(f, cell, _distance(f, comm, peer))
         f.e.inst("i32", f"atomicrmw {'add' if add else 'xchg'} ptr {there.text}, {value} seq_cst, align 4")
 
-    _far(f, op, comm, Far.NOTIFY, peer, [f.address(cell), f.e.inst("i64", f"sext {value} to i64"), int(add)], near)
+    _far(f, op, comm, Far.NOTIFY, peer, [f.e.address(cell), f.e.inst("i64", f"sext {value} to i64"), int(add)], near)
 
 
 def write_wait(f: FunctionWriter, op: d.EffectOp) -> None:
@@ -218,7 +218,7 @@ def write_collective(f: FunctionWriter, op: d.EffectOp) -> None:
         word(int(slot), value)
     for position, array in enumerate(buffers):
         first = int(Block.OPERANDS) + position * OPERAND_WORDS
-        numbers: list[Index] = [f.address(array.pointer), dtype_code(array.dtype), array.rank, *array.shape, *array.strides]
+        numbers: list[Index] = [f.e.address(array.pointer), dtype_code(array.dtype), array.rank, *array.shape, *array.strides]
         for slot, number in enumerate(numbers, first):
             word(slot, number)
     meet = _pointer(f, _word(f, comm, int(Comm.MEET)))

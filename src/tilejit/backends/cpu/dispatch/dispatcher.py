@@ -78,7 +78,7 @@ class _Dispatcher(NewTensors):
         function = self.pointer(ask)
         e.void(f"call void @Py_IncRef({function})")
         answer = e.inst("ptr", f"call ptr @PyObject_Vectorcall({function}, {self.call_args}, i64 0, ptr null)")
-        yes = self.same(self.address(answer), self.get(self.state, State.TRUE))
+        yes = self.same(self.e.address(answer), self.get(self.state, State.TRUE))
         valid = self.same(self.get(self.get(self.state, State.DRIFT, "ptr"), 1), ask)  # no other thread has made new tables meanwhile
         e.void(f"call void @Py_DecRef({function})")
         self.require(e.inst("i1", f"icmp ne ptr {answer.text}, null"), "raised")
@@ -133,7 +133,7 @@ class _Dispatcher(NewTensors):
         e.place(f"{label}.swap")
         before = e.sub(position, 1)
         previous = self.get(table, before)
-        self.put(table, before, self.address(entry))
+        self.put(table, before, self.e.address(entry))
         self.put(table, position, previous)
         e.br(f"{label}.done")
         e.place(f"{label}.done")
@@ -215,7 +215,7 @@ class _Dispatcher(NewTensors):
         numbers = [self.get(entry, Row.ID), status, *(self.get(self.context, abi.FAILURE_VALUES + i) for i in range(4))]
         objects = [e.inst("ptr", f"call ptr @PyLong_FromLongLong({number})") for number in numbers]
         for position, thing in enumerate(objects):
-            self.put(self.notes, position, self.address(thing))
+            self.put(self.notes, position, self.e.address(thing))
         target = self.get(self.state, State.FAILED, "ptr")
         result = e.inst("ptr", f"call ptr @PyObject_Vectorcall({target}, {self.notes}, i64 {len(objects)}, ptr null)")
         for thing in objects:

@@ -207,7 +207,7 @@ class Guards(Arguments):
         found = e.fresh("attribute")
         e.cbr(e.inst("i1", f"icmp eq ptr {flag.text}, null"), "no_exchange", found)
         e.place(found)
-        required = self.same(self.address(flag), self.get(self.state, State.TRUE))
+        required = self.same(self.e.address(flag), self.get(self.state, State.TRUE))
         e.void(f"call void @Py_DecRef({flag})")
         e.cbr(required, "slow", f"{label}.done")
         e.place(f"{label}.done")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilejit.backends.cpu.dispatch.steps import Words
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.dispatch_abi import SLOW
@@ -32,10 +33,10 @@ def add_launches(module: Module) -> None:
     unheard.finish()
 
 
-class _Launches:
+class _Launches(Words):
     def __init__(self, module: Module) -> None:
         self.block, self.context = Value("%block", "ptr"), Value("%context", "ptr")
-        self.e = Emitter(module, LAUNCH, "i64", [self.block, self.context])
+        super().__init__(Emitter(module, LAUNCH, "i64", [self.block, self.context]))
         self.values = self.e.alloca(f"[{_GRID + MAX_PARAMETERS} x i64]")
         self.places = self.e.alloca(f"[{_GRID + MAX_PARAMETERS} x i64]")
         self.config = self.e.alloca(f"[{_CONFIG_SLOTS} x i64]")
@@ -48,20 +49,6 @@ class _Launches:
         self.base = self.e.alloca("i64")
         self.begun = self.e.alloca("i64")
         """1: something was launched."""
-
-    def get(self, base: Value, slot: Index, type: str = "i64") -> Value:
-        return self.e.load(type, self.e.offset(base, slot, "i64"), 8)
-
-    def put(self, base: Value, slot: Index, value: Index) -> None:
-        self.e.store(self.e.i64(value), self.e.offset(base, slot, "i64"), 8)
-
-    def address(self, pointer: Value) -> Value:
-        return self.e.inst("i64", f"ptrtoint ptr {pointer.text} to i64")
-
-    def require(self, condition: Value, otherwise: str) -> None:
-        label = self.e.fresh("ok")
-        self.e.cbr(condition, label, otherwise)
-        self.e.place(label)
 
     # the function -----------------------------------------------------------------------------------------------------------
 
@@ -97,12 +84,12 @@ class _Launches:
         e = self.e
         self.put(self.taken, 0, 0)
         tape = self.get(table, Table.BYTES, "ptr")
-        e.cbr(e.inst("i1", f"icmp eq ptr {tape.text}, null"), "placed", "wanted")
+        e.cbr(self.is_null(tape), "placed", "wanted")
         e.place("wanted")
         size, _ = self.evaluate(tape)
         device = e.inst("i64", f"or i64 {CUDA_DEVICE}, {e.inst('i64', f'shl {self.get(table, Table.DEVICE)}, 32').text}")
         extent = e.offset(self.wanted, 6, "i64")
-        for slot, value in enumerate((e.i64(0), device, e.i64(_BYTES_OF_ROW), self.address(extent), e.i64(0), e.i64(0), size)):
+        for slot, value in enumerate((e.i64(0), device, e.i64(_BYTES_OF_ROW), e.address(extent), e.i64(0), e.i64(0), size)):
             self.put(self.wanted, slot, value)
         allocate, hear = (self.get(table, slot, "ptr") for slot in (Table.ALLOCATE, Table.HEAR))
         status = e.inst("i32", f"call i32 {allocate.text}({self.wanted}, {self.taken}, ptr null, {hear})")
@@ -115,7 +102,7 @@ class _Launches:
         """The framework gives it to nobody who works on another stream before this one is done."""
         e = self.e
         taken = self.get(self.taken, 0, "ptr")
-        e.cbr(e.inst("i1", f"icmp eq ptr {taken.text}, null"), "released", "release")
+        e.cbr(self.is_null(taken), "released", "release")
         e.place("release")
         e.void(f"call void {self.get(taken, _DELETER, 'ptr').text}({taken})")
         e.br("released")
@@ -162,7 +149,7 @@ class _Launches:
         given, moves = self.get(record, Record.GIVEN, "ptr"), self.get(record, Record.MOVES, "ptr")
         with e.loop(0, self.get(record, Record.NUMBERS), name="given") as loop:
             self.put(self.values, loop.iv, self.get(given, loop.iv))
-            self.put(self.places, loop.iv, self.address(e.offset(self.values, loop.iv, "i64")))
+            self.put(self.places, loop.iv, e.address(e.offset(self.values, loop.iv, "i64")))
         with e.loop(0, self.get(record, Record.MOVE_COUNT), carried=[self.get(record, Record.REST)], name="move") as loop:
             move = e.offset(moves, e.mul(loop.iv, int(Move.SIZE)), "i64")
             number = self.get(self.block, self.get(move, Move.SLOT))

@@ -22,14 +22,14 @@ class NewTensors(Guards):
         with e.loop(0, self.get(entry, Row.NEW_COUNT), name="new") as loop:
             row = e.offset(rows, e.mul(loop.iv, int(New.SIZE)), "i64")
             shape = self.shape(row)
-            self.put(self.call_args, 0, self.address(shape))
+            self.put(self.call_args, 0, self.e.address(shape))
             self.put(self.call_args, 1, self.get(row, New.SECOND))
             self.put(self.call_args, 2, self.get(row, New.THIRD))
             function, names = self.get(row, New.FUNCTION, "ptr"), self.get(row, New.NAMES, "ptr")
             made = e.inst("ptr", f"call ptr @PyObject_Vectorcall({function}, {self.call_args}, {self.get(row, New.POSITIONAL)}, {names})")
             e.void(f"call void @Py_DecRef({shape})")
             self.require(e.inst("i1", f"icmp ne ptr {made.text}, null"), "not_made")
-            self.put(self.made, loop.iv, self.address(made))
+            self.put(self.made, loop.iv, self.e.address(made))
             self.fill(row, made)
 
     def shape(self, row: Value) -> Value:

@@ -210,6 +210,10 @@ class Emitter:
 
     # memory -------------------------------------------------------------------------------------------------------------
 
+    def address(self, pointer: Value) -> Value:
+        """A pointer as an integer."""
+        return self.inst("i64", f"ptrtoint ptr {pointer.text} to i64")
+
     def offset(self, pointer: Value, elements: Index, type: str) -> Value:
         """The address `elements` elements of `type` further on."""
         if elements == 0:

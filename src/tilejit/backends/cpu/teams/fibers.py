@@ -143,7 +143,7 @@ def _part(f: FunctionWriter, run: Run, total: Index) -> Value:
     """Bytes of memory for each fiber."""
     e = f.e
     end = e.load("i64", e.offset(f.context, abi.ARENA_END, "i64"), 8)
-    room = e.inst("i64", f"sub {end}, {f.address(f.top).text}")
+    room = e.inst("i64", f"sub {end}, {f.e.address(f.top).text}")
     part = e.inst("i64", f"sdiv {room}, {e.i64(e.max(total, 1)).text}")
     rounded = e.inst("i64", f"and {part}, {-_PAGE}")
     stack = e.inst("i64", "call i64 @fiber_room()")

@@ -81,7 +81,7 @@ def _put(f: FunctionWriter, transfer: Transfer, source: Array, side: Index) -> N
     queue = fibers.queue(f, transfer.fifo, side)
     size = _slot_bytes(f, transfer.fifo)
     slot = e.inst("ptr", f"call ptr @fifo_slot({f.context}, {queue}, i64 {size})")
-    address = f.address(slot)
+    address = f.e.address(slot)
     f.fail_if(e.icmp("eq", address, 0), memory_failure(transfer.op.span), [size, 0])
     site = f.unit.failure(checks.push_site(transfer))
     e.store(Value(str(site), "i64"), e.offset(slot, int(Slot.SITE), "i64"), 8)
