@@ -82,7 +82,6 @@ class Scalars:
         if not isinstance(value, SSAValue) or not is_scalar(value):
             raise ParserTypeError(f"{what} must be an integer scalar, got {describe_value(value)}", help="pl.read takes one element, x.shape[k] an extent")
         type = d.type_of(value)
-        assert isinstance(type, ScalarType)
         if type.dtype is INDEX:
             return value
         if not type.dtype.is_integer:

@@ -68,8 +68,7 @@ class _Fuser:
             if isinstance(op, d.ApplyOp) and _is_member(op) and not (self.in_order and _order_matters(op)):
                 self._member(op, *_apply_space(op))
             elif isinstance(op, d.StoreOp) and not op.static("atomic"):
-                type = d.shaped_type(op.value)
-                self._member(op, type.shape, valid_key(op.value))
+                self._member(op, d.shaped_type(op.value).shape, valid_key(op.value))
             elif not self._passes(op):
                 self._close()
         self._close()
@@ -218,8 +217,7 @@ def _is_column(value: SSAValue) -> bool:
     op = value.owner
     if not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "reduction":
         return False
-    source = d.shaped_type(op.args[0])
-    return _axis(op) != source.rank - 1
+    return _axis(op) != d.shaped_type(op.args[0]).rank - 1
 
 
 def _axis(op: d.ApplyOp) -> int:

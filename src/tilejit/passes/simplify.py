@@ -95,9 +95,7 @@ def _numpy(arg: object) -> object:
         return tuple(_numpy(item) for item in arg)
     if not isinstance(arg, SSAValue):
         return arg
-    type = d.type_of(arg)
-    assert isinstance(type, ScalarType)
-    return np.array(constant_of(arg), type.dtype.numpy)[()]
+    return np.array(constant_of(arg), d.type_of(arg).dtype.numpy)[()]
 
 
 def _python(value: np.generic, dtype: DType) -> int | float | bool:
@@ -195,9 +193,7 @@ def _dim(op: Operation) -> bool:
 
 
 def _index_dtype(op: d.DimOp) -> DType:
-    type = d.type_of(op.result)
-    assert isinstance(type, ScalarType)
-    return type.dtype
+    return d.type_of(op.result).dtype
 
 
 # control flow -------------------------------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ def constant_of(value: SSAValue) -> int | float | bool | None:
 def scalar_arg(value: SSAValue) -> ScalarArg:
     """What a type rule sees of a scalar operand."""
     type = d.type_of(value)
-    assert isinstance(type, ScalarType)
     if isinstance(value.owner, d.DimOp) and isinstance(axis := value.owner.static("axis"), int):
         return ScalarArg(type.dtype, symbol=d.shaped_type(value.owner.source).shape[axis])
     return ScalarArg(type.dtype, constant_of(value))

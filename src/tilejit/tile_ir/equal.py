@@ -22,7 +22,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.literal import write_literal, write_type
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType, ValueType
+from tilejit.types.values import ANY, BufferType, Dim, TileType, ValueType
 
 _IGNORED = frozenset({"span", "hint", "comment", "sym_name", "params", "operandSegmentSizes", "windows", "hidden", "launched"})
 
@@ -146,9 +146,7 @@ class _Writer:
 
     def expression(self, op: Operation, indent: str) -> None:
         if isinstance(op, d.ConstOp):
-            type = d.type_of(op.result)
-            assert isinstance(type, ScalarType)
-            self.names[op.result] = f"{write_literal(op.static('value'))}:{type.dtype.name}"
+            self.names[op.result] = f"{write_literal(op.static('value'))}:{d.type_of(op.result).dtype.name}"
             return
         text = self.text_of(op, indent)
         start = self.expressions.get(text)

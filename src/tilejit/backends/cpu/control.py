@@ -22,7 +22,7 @@ from tilejit.backends.cpu.nests.nest import copy_box
 from tilejit.backends.cpu.teams import team
 from tilejit.dtypes import INDEX
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import BufferType, ScalarType
+from tilejit.types.values import BufferType
 
 _LARGEST = (1 << 63) - 1
 
@@ -53,9 +53,7 @@ def write_for(f: FunctionWriter, op: d.ForOp) -> None:
         if not _is_short(lower, upper, step):
             e.look()
         iv = _index_of(e, first, loop.iv, step) if counted else loop.iv
-        type = d.type_of(block.args[0])
-        assert isinstance(type, ScalarType)
-        f.values[block.args[0]] = convert_lane(e, iv, INDEX, type.dtype, 1)
+        f.values[block.args[0]] = convert_lane(e, iv, INDEX, d.type_of(block.args[0]).dtype, 1)
         escaping.begin(loop.carried)
         _bind(f, items, list(block.args[1:]), loop.carried)
         escaping.watch(list(block.args[1:]))
@@ -87,9 +85,7 @@ def _write_shared(f: FunctionWriter, op: d.ForOp, lower: Index, step: Index, cou
     def body(inner: FunctionWriter, trip: Value) -> None:
         first, stride = inner.index(op.lower) if isinstance(lower, Value) else lower, inner.index(op.step) if isinstance(step, Value) else step
         iv = _index_of(inner.e, first, trip, stride)
-        type = d.type_of(block.args[0])
-        assert isinstance(type, ScalarType)
-        inner.values[block.args[0]] = convert_lane(inner.e, iv, INDEX, type.dtype, 1)
+        inner.values[block.args[0]] = convert_lane(inner.e, iv, INDEX, d.type_of(block.args[0]).dtype, 1)
         inner.block(block)
 
     task, args = team.write_task(f, [op], body)

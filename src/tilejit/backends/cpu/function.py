@@ -132,7 +132,6 @@ class FunctionWriter:
     def index(self, value: SSAValue) -> Index:
         """An integer scalar as an i64."""
         type = d.type_of(value)
-        assert isinstance(type, ScalarType)
         found = self.scalar(value)
         if found.text.lstrip("-").isdigit():
             return int(found.text)

@@ -123,9 +123,7 @@ class Frame(Memory):
     # values -------------------------------------------------------------------------------------------------------------
 
     def const(self, op: d.ConstOp) -> Sequence[Value]:
-        type = d.type_of(op.result)
-        assert isinstance(type, ScalarType)
-        return [scalar(op.static("value"), type.dtype)]
+        return [scalar(op.static("value"), d.type_of(op.result).dtype)]
 
     def apply(self, op: d.ApplyOp) -> Sequence[Value]:
         row = ops.table()[op.op]
@@ -182,7 +180,6 @@ class Frame(Memory):
         if step == 0:
             raise_failure(checks.step_failure(op), ())
         iv = d.type_of(op.body.block.args[0])
-        assert isinstance(iv, ScalarType)
         carried = [self.values[init] for init in op.inits]
         for index in self.turns(op, range(lower, upper, step)):
             carried = self.block(op.body.block, [scalar(index, iv.dtype), *carried])

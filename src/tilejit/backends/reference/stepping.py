@@ -25,7 +25,6 @@ from tilejit.runtime.call.failures import raise_failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir import names
 from tilejit.tile_ir.cross_core import CrossCore
-from tilejit.types.values import ScalarType
 
 _RUN = "__tilejit__"
 _TERMINATORS = (d.ReturnOp, d.YieldOp, d.ConditionOp)
@@ -189,7 +188,6 @@ class Steps:
         if step == 0:
             raise_failure(checks.step_failure(op), ())
         type = d.type_of(block.args[0])
-        assert isinstance(type, ScalarType)
         carried = [frame.values[init] for init in op.inits]
         for index in range(lower, upper, step):
             self._enter(block, [scalar(index, type.dtype), *carried])

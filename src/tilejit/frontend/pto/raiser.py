@@ -256,7 +256,6 @@ class Raiser:
 
     def cast(self, value: SSAValue, dtype: DType) -> SSAValue:
         type = d.type_of(value)
-        assert isinstance(type, ScalarType)
         if type.dtype is dtype:
             return value
         known = constant_of(value)

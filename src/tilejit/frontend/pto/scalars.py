@@ -14,7 +14,6 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.tile_ir.pto.rows import ARITH, ARITH_OF_FLAGS
-from tilejit.types.values import ScalarType
 
 if TYPE_CHECKING:
     from tilejit.frontend.pto.raiser import Raiser
@@ -187,6 +186,4 @@ def _compare(self: Raiser, args: list[SSAValue], kind: int) -> SSAValue:
 
 
 def _dtype(value: SSAValue) -> DType:
-    type = d.type_of(value)
-    assert isinstance(type, ScalarType)
-    return type.dtype
+    return d.type_of(value).dtype

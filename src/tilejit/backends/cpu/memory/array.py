@@ -15,7 +15,7 @@ from tilejit.ops.array import index_help
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-from tilejit.types.values import ArrayType, ScalarType
+from tilejit.types.values import ArrayType
 
 
 def _held(dtype: DType) -> DType:
@@ -55,7 +55,6 @@ def write_update(f: FunctionWriter, op: d.ApplyOp) -> None:
     value = apply_args(op)["value"]
     assert isinstance(value, SSAValue)
     type = d.type_of(value)
-    assert isinstance(type, ScalarType)
     position = _position(f, op)
     array = rewritten(f, op, op.args[0])
     store_lanes(f.e, array.dtype, _cell(f, op.results[0], position), convert_lane(f.e, f.scalar(value), _held(type.dtype), array.dtype, 1), 1)

@@ -68,8 +68,7 @@ def write_slice(f: FunctionWriter, op: d.ApplyOp) -> None:
     source = operand(f, op, "input")
     shape, offsets, requested = scalars(f, op, "shape"), scalars(f, op, "offset"), scalars(f, op, "valid_shape")
     assert shape is not None and offsets is not None
-    result = d.shaped_type(op.results[0])
-    view = take(f, op, source, offsets, shape, requested, result.level == "tile", bool(args["clamp"]))
+    view = take(f, op, source, offsets, shape, requested, d.shaped_type(op.results[0]).level == "tile", bool(args["clamp"]))
     drop = args["drop_dims"]
     axes = [axis % view.rank for axis in drop if isinstance(axis, int)] if isinstance(drop, tuple | list) else []
     if args["pad_value"] is not None:
@@ -113,9 +112,8 @@ def write_assemble(f: FunctionWriter, op: d.ApplyOp) -> None:
     assert isinstance(target_value, SSAValue) and isinstance(source_value, SSAValue)
     source, offsets = f.array(source_value), scalars(f, op, "offset")
     assert offsets is not None
-    result = d.shaped_type(op.results[0])
     # Of a tile the whole box goes over; cells outside its valid region carry nothing anybody may read.
-    sizes = source.shape if result.level == "tile" else source.valid
+    sizes = source.shape if d.shaped_type(op.results[0]).level == "tile" else source.valid
     check_inside(f, op, "writes", offsets, sizes, f.array(target_value).shape)
     if source.tokens & f.array(target_value).tokens:
         copy = f.new_array(source.dtype, source.shape, source.valid, op.span)

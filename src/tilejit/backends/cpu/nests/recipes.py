@@ -19,7 +19,7 @@ from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import takes_blocks
 from tilejit.tile_ir.build import apply_args
-from tilejit.types.values import ScalarType, Shape, ShapedType
+from tilejit.types.values import Shape, ShapedType
 
 Code = Callable[[Emitter, Sequence[Value], int], Value]
 """(emitter, operand lanes in register form, number of lanes) → result lanes."""
@@ -65,9 +65,7 @@ class Recipe:
 
 
 def dtype_of(value: SSAValue) -> DType:
-    type = d.type_of(value)
-    assert isinstance(type, ScalarType | ShapedType)
-    return type.dtype
+    return d.type_of(value).dtype
 
 
 def _shaped(values: Sequence[SSAValue]) -> tuple[SSAValue, ...]:

@@ -13,7 +13,6 @@ from tilejit.backends.cuda.control_plane.host import Axis, Cells, HostValue, Mem
 from tilejit.dtypes import INDEX
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import ShapedType
 
 
 def _carry(frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostValue], hints: Sequence[str | None]) -> list[str]:
@@ -32,8 +31,7 @@ def _carry(frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostVal
         address = frame.fresh(base)
         names.append(address)
         axes: list[Axis] = []
-        type = d.type_of(argument)
-        assert isinstance(type, ShapedType)
+        type = d.shaped_type(argument)
         for i, (axis, extent) in enumerate(zip(value.axes, type.shape, strict=True)):
             parts: list[Number] = []
             for part, own in (("size", axis.extent), ("stride", axis.stride)):

@@ -23,7 +23,6 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.enums import AtomicType
-from tilejit.types.values import ShapedType
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,7 @@ def block_text(block: Sequence[int]) -> str:
 
 
 def shape_of(op: d.ApplyOp, number: int = 0) -> tuple[int, ...]:
-    type = d.type_of(op.results[number])
-    assert isinstance(type, ShapedType)
+    type = d.shaped_type(op.results[number])
     shape = tuple(extent for extent in type.shape if isinstance(extent, int))
     assert len(shape) == len(type.shape), op
     return shape

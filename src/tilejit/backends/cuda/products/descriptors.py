@@ -14,7 +14,6 @@ from tilejit.backends.cuda.text import numbers
 from tilejit.backends.cuda.text.types import register
 from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, full, index
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import ShapedType
 
 _ALIGNED = 16
 """Bytes that rows must be a multiple of, and have at least."""
@@ -64,8 +63,6 @@ def _only_in(value: SSAValue, products: Sequence[d.ApplyOp]) -> bool:
 
 def load(body: Body, op: d.LoadOp, buffer: Buffer, starts: Sequence[Scalar], shape: tuple[int, ...]) -> Tile:
     """The tile, by a descriptor where the compiled variant has them."""
-    type = d.type_of(op.buffer)
-    assert isinstance(type, ShapedType)
     body.order.before_load(body.out, buffer.root)
     *lead, last = buffer.dims
     row, height = index(0), index(1)

@@ -39,8 +39,7 @@ def product(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     args, dtype = apply_args(op), result_dtype(op)
     sides = _tile(body, args["lhs"]), _tile(body, args["rhs"])
     left, right = (_turned(_matrix(side, row), bool(args.get(turned))) for side, row, turned in zip(sides, (True, False), ("a_trans", "b_trans"), strict=True))
-    type = d.type_of(op.results[0])
-    assert isinstance(type, ShapedType)
+    type = d.shaped_type(op.results[0])
     _check_cover(body, op, left, right)
     both = prepared(body, Operands(left, right, work_dtype(left.dtype, right.dtype, dtype)))
     outer = [*([left.valid[-2]] if sides[0].rank > 1 else []), *([right.valid[-1]] if sides[1].rank > 1 else [])]

@@ -24,7 +24,6 @@ from tilejit.ops.elementwise import compute_dtype
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-from tilejit.types.values import ScalarType, ShapedType
 
 Rule = Callable[["Body", Any], Sequence[Value]]
 
@@ -233,8 +232,7 @@ class Body:
 
     def valid_of(self, op: d.ApplyOp, number: int, otherwise: Callable[[int], Scalar]) -> tuple[Scalar, ...]:
         """The valid region of a result: constants from its type, the rest from `otherwise` by axis."""
-        type = d.type_of(op.results[number])
-        assert isinstance(type, ShapedType)
+        type = d.shaped_type(op.results[number])
         if self.nest:
             return tuple(otherwise(axis) for axis in range(2))
         return tuple(index(extent) if isinstance(extent, int) else otherwise(axis) for axis, extent in enumerate(type.valid))
@@ -268,7 +266,6 @@ class Body:
 
         row, args = ops.table()[op.op], apply_args(op)
         type = d.type_of(op.results[0])
-        assert isinstance(type, ScalarType)
         given = {name: self.scalar(value) for name in row.operands if isinstance(value := args.get(name), SSAValue)}
         on_indices = INDICES.get(op.op)
         if type.dtype is INDEX and on_indices is not None and on_indices.device is not None and all(value.dtype.is_integer for value in given.values()):
@@ -331,6 +328,4 @@ def constant_extent(extent: Scalar, value: SSAValue) -> int:
 
 
 def scalar_type(value: SSAValue) -> DType:
-    type = d.type_of(value)
-    assert isinstance(type, ScalarType)
-    return type.dtype
+    return d.type_of(value).dtype

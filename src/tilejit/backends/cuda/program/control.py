@@ -151,7 +151,6 @@ def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
             body.order.barrier(body.out)
         prepare()
         iv = d.type_of(block.args[0])
-        assert isinstance(iv, ScalarType)
         body.values[block.args[0]] = variable if iv.dtype is INDEX else Scalar(body.converted(variable, iv.dtype), iv.dtype)
         for argument, value in zip(block.args[1:], carried.values, strict=True):
             body.values[argument] = value

@@ -20,7 +20,6 @@ from tilejit.ops.reduce import NOTHING_HELP, reduced_axis
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-from tilejit.types.values import ShapedType
 
 
 def operand(body: Body, value: SSAValue) -> Scalar | Tile:
@@ -33,9 +32,7 @@ def operand(body: Body, value: SSAValue) -> Scalar | Tile:
 
 
 def result_dtype(op: d.ApplyOp, number: int = 0) -> DType:
-    type = d.type_of(op.results[number])
-    assert isinstance(type, ShapedType)
-    return type.dtype
+    return d.shaped_type(op.results[number]).dtype
 
 
 def cellwise(body: Body, op: d.ApplyOp) -> Sequence[Value]:

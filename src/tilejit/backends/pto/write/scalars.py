@@ -15,16 +15,13 @@ from tilejit.ops import table
 from tilejit.ops.gather import CMP_MODES
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of, operand
-from tilejit.types.values import ScalarType
 
 ScalarRule = Callable[[MemoryWriter, d.ApplyOp], str]
 """Writes one scalar op; the name of its result."""
 
 
 def dtype_of(value: SSAValue) -> DType:
-    type = d.type_of(value)
-    assert isinstance(type, ScalarType), value
-    return type.dtype
+    return d.type_of(value).dtype
 
 
 def scalar(w: MemoryWriter, value: SSAValue, op: Operation) -> str:
