@@ -251,8 +251,7 @@ def conditional(
     unite_carried(ctx, block.args, inits, yields)
     unite_carried(ctx, before.args, inits, yields)
     kept = prune(ctx, carried, blocks, 0, yields, inits)
-    last = before.last_op
-    assert isinstance(last, d.ConditionOp)
+    last = d.end_of(before, d.ConditionOp)
     condition = last.condition
     last.detach()
     last.erase()

@@ -110,8 +110,7 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
         if direction != "In" and name not in handed:
             ctx.aliases.write(operand)
     returns = returned_items(function)
-    last = function.body.block.last_op
-    assert isinstance(last, d.ReturnOp)
+    last = d.end_of(function.body.block, d.ReturnOp)
     value_types = [_substituted(d.type_of(value), symbols) for item, value in zip(returns or (), last.values, strict=False) if item == ("value",)]
     results = iter(ctx.builder.call(function.symbol, operands, value_types))
     if returns is None:

@@ -43,8 +43,7 @@ def check_outputs(entry: d.FuncOp) -> None:
 def hide_results(function: d.FuncOp) -> None:
     """Store each returned value that is no parameter into an extra `Out` parameter; attribute `hidden` counts them."""
     block = function.body.block
-    last = block.last_op
-    assert isinstance(last, d.ReturnOp)
+    last = d.end_of(block, d.ReturnOp)
     values = list(last.values)
     if all(value in block.args for value in values):
         return

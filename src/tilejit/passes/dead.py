@@ -62,8 +62,7 @@ def _surely_inside(op: d.LoadOp | d.WindowOp | d.ReadOp) -> bool:
 
 
 def _prune_for(op: d.ForOp) -> bool:
-    terminator = op.body.block.last_op
-    assert terminator is not None
+    terminator = d.end_of(op.body.block, d.TileOp)
     carried = op.body.block.args[1:]
     changed = False
     for argument, init, result, next_ in zip(carried, op.inits, op.results, terminator.operands, strict=True):
@@ -185,8 +184,7 @@ def _prune_results(op: d.IfOp | d.RegionOp) -> bool:
     if len(live) == len(op.results):
         return False
     for region in op.regions:
-        terminator = region.block.last_op
-        assert terminator is not None
+        terminator = d.end_of(region.block, d.TileOp)
         terminator.operands = tuple(terminator.operands[i] for i in live)
     types: list[Attribute] = [op.results[i].type for i in live]
     regions = [op.detach_region(region) for region in list(op.regions)]

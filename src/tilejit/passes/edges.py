@@ -52,8 +52,7 @@ def _see_in_place(aliases: Aliases, op: d.IfOp) -> None:
     for gone in (store, load):
         remove(gone)
     for block, value in ((op.then.block, window), (op.orelse.block, room)):
-        last = block.last_op
-        assert last is not None
+        last = d.end_of(block, d.TileOp)
         last.operands = [value]
     regions = [op.detach_region(region) for region in list(op.regions)]
     new = d.IfOp.create(operands=[op.condition], result_types=d.ir_types([type]), attributes=dict(op.attributes), regions=regions)

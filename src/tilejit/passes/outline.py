@@ -182,8 +182,7 @@ class _Outliner:
         """Make a kernel of a region; its results stand in buffers afterwards."""
         _flatten(op)
         block = op.body.block
-        terminator = block.last_op
-        assert isinstance(terminator, d.YieldOp)
+        terminator = d.end_of(block, d.YieldOp)
         anchor = Before(op)
         if self.direct_launch(op, anchor):
             return

@@ -19,8 +19,7 @@ def return_through_parameters(program: Program) -> None:
     entries = set(program.entries)
     for name in called_outside(program.functions):
         function = program.functions[name]
-        returned = function.body.block.last_op
-        assert isinstance(returned, d.ReturnOp)
+        returned = d.end_of(function.body.block, d.ReturnOp)
         if all(_is_parameter(value) for value in returned.values):
             continue
         calls = [op for op in program.module.walk() if isinstance(op, d.CallOp) and op.callee.data == name]
@@ -75,8 +74,7 @@ def _buffer_type(type: ValueType, function: d.FuncOp) -> BufferType:
 
 def _rewrite_call(call: d.CallOp, function: d.FuncOp) -> None:
     """Allocate the results before the call and read them after it."""
-    returned = function.body.block.last_op
-    assert isinstance(returned, d.ReturnOp)
+    returned = d.end_of(function.body.block, d.ReturnOp)
     own = [value for value in returned.values if not _is_parameter(value)]
     builder = Before(call)
     buffers: list[SSAValue] = []

@@ -96,8 +96,7 @@ def splice(op: Operation, block: Block, arguments: Sequence[SSAValue]) -> None:
     """Put the body `block` of `op` where `op` stands; its results become what the block yields."""
     for argument, value in zip(block.args, arguments, strict=True):
         argument.replace_all_uses_with(value)
-    terminator = block.last_op
-    assert terminator is not None
+    terminator = d.end_of(block, d.TileOp)
     parent = op.parent
     assert parent is not None
     yielded = list(terminator.operands)

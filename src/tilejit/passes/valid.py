@@ -65,8 +65,7 @@ class ValidExtents:
 
     def _hand_on(self, block: Block, values: Sequence[SSAValue], targets: Sequence[SSAValue]) -> None:
         """Let the terminator of a block pass on the valid extents of `values`, for the open axes of what they become."""
-        terminator = block.last_op
-        assert terminator is not None
+        terminator = d.end_of(block, d.TileOp)
         terminator.operands = (*terminator.operands, *self._extents(values, targets, Before(terminator)))
 
     def _extents(self, values: Sequence[SSAValue], targets: Sequence[SSAValue], builder: Before) -> list[SSAValue]:
@@ -77,8 +76,7 @@ class ValidExtents:
         return out
 
     def _region(self, op: d.RegionOp) -> None:
-        terminator = op.body.block.last_op
-        assert isinstance(terminator, d.YieldOp)
+        terminator = d.end_of(op.body.block, d.YieldOp)
         if any(open_axes(result) for result in op.results):
             self._hand_on(op.body.block, list(terminator.values), op.results)
             self._rebuild(op, [op.blocks])
@@ -86,8 +84,7 @@ class ValidExtents:
     def _if(self, op: d.IfOp) -> None:
         for region in op.regions:
             self._block(region.block)
-            terminator = region.block.last_op
-            assert isinstance(terminator, d.YieldOp)
+            terminator = d.end_of(region.block, d.YieldOp)
             self._hand_on(region.block, list(terminator.values), op.results)
         if any(open_axes(result) for result in op.results):
             self._rebuild(op, [op.condition])
@@ -98,8 +95,7 @@ class ValidExtents:
         inits = [*op.inits, *self._extents(op.inits, carried, Before(op))]
         self._widen([block], carried, 1)
         self._block(block)
-        terminator = block.last_op
-        assert isinstance(terminator, d.YieldOp)
+        terminator = d.end_of(block, d.YieldOp)
         self._hand_on(block, list(terminator.values), carried)
         if len(inits) > len(op.inits):
             self._rebuild(op, [op.lower, op.upper, op.step, inits])

@@ -176,8 +176,7 @@ def sources_of(value: SSAValue) -> list[SSAValue] | None:
         index = _index(value)
         if isinstance(owner, d.ForOp):
             return [owner.inits[index], _yielded(owner.body.block)[index]]
-        condition = owner.before.block.last_op
-        assert isinstance(condition, d.ConditionOp)
+        condition = d.end_of(owner.before.block, d.ConditionOp)
         return [condition.values[index]]
     return None
 
@@ -192,8 +191,7 @@ def _carried_sources(value: BlockArgument, block: Block) -> list[SSAValue] | Non
             return None
         if block is parent.before.block:
             return [parent.inits[value.index], _yielded(parent.body.block)[value.index]]
-        condition = parent.before.block.last_op
-        assert isinstance(condition, d.ConditionOp)
+        condition = d.end_of(parent.before.block, d.ConditionOp)
         return [condition.values[value.index]]
     return None
 
@@ -204,8 +202,7 @@ def _index(value: SSAValue) -> int:
 
 
 def _yielded(block: Block) -> Sequence[SSAValue]:
-    terminator = block.last_op
-    assert isinstance(terminator, d.YieldOp)
+    terminator = d.end_of(block, d.YieldOp)
     return terminator.values
 
 

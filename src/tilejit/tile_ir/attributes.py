@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, Data, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -104,6 +105,16 @@ def shaped_type(value: SSAValue) -> ShapedType:
     type = type_of(value)
     assert isinstance(type, ShapedType), value
     return type
+
+
+_Op = TypeVar("_Op", bound=Operation)
+
+
+def end_of(block: Block, kind: type[_Op]) -> _Op:
+    """The op that ends a block, which is known to be of a kind."""
+    last = block.last_op
+    assert isinstance(last, kind), block
+    return last
 
 
 def ir_types(types: Sequence[ValueType]) -> list[Attribute]:

@@ -182,8 +182,7 @@ class _FunctionPrinter:
             yield f"{self.name(argument, wanted=str(name))}: {wrapped}"
 
     def result_annotation(self) -> str | None:
-        returned = self.function.body.block.last_op
-        assert isinstance(returned, d.ReturnOp)
+        returned = d.end_of(self.function.body.block, d.ReturnOp)
         notes = [self.annotation(d.type_of(value)) for value in returned.values]
         if not notes or None in notes:
             return None
@@ -251,8 +250,7 @@ class _FunctionPrinter:
             self.block(block)
 
     def while_(self, op: d.WhileOp) -> None:
-        condition = op.before.block.last_op
-        assert isinstance(condition, d.ConditionOp)
+        condition = d.end_of(op.before.block, d.ConditionOp)
         if list(condition.values) != list(op.before.block.args):
             raise InternalError("a loop whose condition computes other values than it tests cannot be printed", span=op.span)
         inits = [self.show(init) for init in op.inits]
@@ -310,8 +308,7 @@ class _FunctionPrinter:
         if not op.results:
             self.line(text)
             return
-        returned = callee.body.block.last_op
-        assert isinstance(returned, d.ReturnOp)
+        returned = d.end_of(callee.body.block, d.ReturnOp)
         results = iter(op.results)
         own = set(callee.body.block.args)
         names = ["_" if value in own else self.name(next(results)) for value in returned.values]

@@ -253,8 +253,7 @@ class _Verifier:
         if callee is None:
             fail(op, f"the program has no function `{op.callee.data}`")
         passes(op, op.args, callee)
-        returned = callee.body.block.last_op
-        assert isinstance(returned, d.ReturnOp)
+        returned = d.end_of(callee.body.block, d.ReturnOp)
         own = [value for value in returned.values if not (isinstance(value, BlockArgument) and value.block is callee.body.block)]
         if isinstance(op, d.CallOp):
             rule(

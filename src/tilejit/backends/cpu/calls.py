@@ -58,8 +58,7 @@ def _parameter(f: FunctionWriter, param: SSAValue, args: Value, slot: int, strid
 
 def returned(function: d.FuncOp) -> list[SSAValue]:
     """What a function returns besides its own parameters."""
-    last = function.body.block.last_op
-    assert isinstance(last, d.ReturnOp)
+    last = d.end_of(function.body.block, d.ReturnOp)
     return [value for value in last.values if not (isinstance(value, BlockArgument) and value.owner is function.body.block)]
 
 

@@ -127,8 +127,7 @@ def _bind(f: FunctionWriter, items: Sequence[Carrier], names: Sequence[SSAValue]
 
 
 def _terminator(block: Block) -> Sequence[SSAValue]:
-    last = block.last_op
-    assert isinstance(last, d.YieldOp)
+    last = d.end_of(block, d.YieldOp)
     return last.values
 
 
@@ -136,8 +135,7 @@ def write_while(f: FunctionWriter, op: d.WhileOp) -> None:
     e = f.e
     items = carriers(f, op, list(op.inits), list(op.results))
     before, body = op.before.block, op.body.block
-    condition = before.last_op
-    assert isinstance(condition, d.ConditionOp)
+    condition = d.end_of(before, d.ConditionOp)
     escaping = Escaping(f, op, [*_terminator(body), *condition.values], body)
     start = [register for item in items for register in item.registers(f, item.first)] + escaping.registers()
     stem = e.fresh("while")

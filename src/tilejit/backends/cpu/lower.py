@@ -186,8 +186,7 @@ def _unsupported(op: d.ApplyOp | d.EffectOp) -> UnsupportedFeatureError:
 
 def _group(f: FunctionWriter, op: d.GroupOp) -> None:
     members = [inner for inner in op.body.block.ops if isinstance(inner, d.ApplyOp | d.StoreOp)]
-    last = op.body.block.last_op
-    assert isinstance(last, d.YieldOp)
+    last = d.end_of(op.body.block, d.YieldOp)
     for inner in op.body.block.ops:
         if not isinstance(inner, d.ApplyOp | d.StoreOp | d.YieldOp):
             f.rules[type(inner)](f, inner)

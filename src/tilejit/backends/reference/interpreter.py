@@ -70,8 +70,7 @@ class ReferenceExecutable:
 
     def results_of(self, function: d.FuncOp, returned: Sequence[Value]) -> list[Value]:
         """Of what a function returns: what is no parameter of its own."""
-        terminator = function.body.block.last_op
-        assert isinstance(terminator, d.ReturnOp)
+        terminator = d.end_of(function.body.block, d.ReturnOp)
         return [value for value, operand in zip(returned, terminator.values, strict=True) if not is_parameter(operand)]
 
 

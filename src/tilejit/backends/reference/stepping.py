@@ -62,8 +62,7 @@ class SteppedFrame(Frame):
 
     def leaving(self, block: Block) -> list[Value]:
         """What the terminator of a block hands out."""
-        last = block.last_op
-        assert last is not None
+        last = d.end_of(block, d.TileOp)
         return [self.values[operand] for operand in last.operands]
 
     def finish(self, op: Operation, values: Sequence[Value], where: dict[str, object]) -> None:

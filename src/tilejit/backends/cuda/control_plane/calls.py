@@ -44,8 +44,7 @@ def call(frame: Frame, op: d.CallOp) -> None:
         return
     bound(frame, function, op.args)
     returned = frame.block(function.body.block)
-    terminator = function.body.block.last_op
-    assert isinstance(terminator, d.ReturnOp)
+    terminator = d.end_of(function.body.block, d.ReturnOp)
     params = set(function.body.block.args)
     results = [frame.values[operand] for operand in terminator.values if operand not in params]
     _ = returned

@@ -67,8 +67,7 @@ def _dynamic(op: d.ApplyOp, axis: int, rank: int, shape: Callable[[SSAValue], tu
 def group_in_program(body: Body, op: d.GroupOp) -> Sequence[Value]:
     """A group over large tensors, one block of rows after the other in this program."""
     inner = members_of(op)
-    yielded = op.body.block.last_op
-    assert isinstance(yielded, d.YieldOp)
+    yielded = d.end_of(op.body.block, d.YieldOp)
     return _in_program(body, op, inner, list(yielded.values))
 
 

@@ -59,8 +59,7 @@ def shape_of(frame: Frame, value: SSAValue) -> tuple[Number, ...]:
         return found.shape
     type, owner = d.shaped_type(value), value.owner
     if isinstance(owner, d.GroupOp):
-        inner = owner.body.block.last_op
-        assert isinstance(inner, d.YieldOp)
+        inner = d.end_of(owner.body.block, d.YieldOp)
         return shape_of(frame, inner.values[list(owner.results).index(value)])  # type: ignore[arg-type]
     assert isinstance(owner, d.ApplyOp), value
     return tuple(host.number(extent) if isinstance(extent, int) else _dynamic(frame, owner, value, axis, type.rank) for axis, extent in enumerate(type.shape))
@@ -109,8 +108,7 @@ def aliases_of(work: Sequence[Operation]) -> dict[SSAValue, SSAValue]:
     found: dict[SSAValue, SSAValue] = {}
     for op in work:
         if isinstance(op, d.GroupOp):
-            last = op.body.block.last_op
-            assert isinstance(last, d.YieldOp)
+            last = d.end_of(op.body.block, d.YieldOp)
             found.update(zip(op.results, last.values, strict=True))
     return found
 

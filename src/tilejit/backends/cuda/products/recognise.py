@@ -94,8 +94,7 @@ class Found:
             demand(trips is not None)
             assert trips is not None
             self.inner = Turn(body.args[0], trips, int(lower or 0), int(step or 1))
-            last = body.last_op
-            assert last is not None
+            last = d.end_of(body, d.TileOp)
             self.product = self._accumulates(last.operands[0], body.args[1])
             self.result = loop.results[0]
             self.start = loop.inits[0]
@@ -134,8 +133,7 @@ class Found:
     def _check_loop(self, body: Block) -> None:
         """Nothing but loads, transpositions and the product."""
         allowed = (d.LoadOp, d.YieldOp, d.ConstOp, d.DimOp, d.WindowOp)
-        last = body.last_op
-        assert last is not None
+        last = d.end_of(body, d.TileOp)
         for op in body.ops:
             sum_ = isinstance(op, d.ApplyOp) and op.op == "add" and op.results[0] is last.operands[0]
             plain = sum_ or op is self.product or _passes_on(op)
@@ -325,8 +323,7 @@ class Found:
             for member in members_of(op) if isinstance(op, d.GroupOp) else [op]:
                 self._write(body, member, acc, row, column)
             if isinstance(op, d.GroupOp):
-                last = op.body.block.last_op
-                assert last is not None
+                last = d.end_of(op.body.block, d.TileOp)
                 for value, result in zip(last.operands, op.results, strict=True):
                     body.values[result] = body[value]
         body.nest = saved

@@ -190,8 +190,7 @@ def inline(body: Body, function: d.FuncOp, arguments: Sequence[Value]) -> list[V
     for param, argument in zip(block.args, arguments, strict=True):
         body.values[param] = argument
     returned = body.run(block)
-    terminator = block.last_op
-    assert isinstance(terminator, d.ReturnOp)
+    terminator = d.end_of(block, d.ReturnOp)
     params = set(block.args)
     results = [value for value, operand in zip(returned, terminator.values, strict=True) if operand not in params]
     for key, value in saved.items():

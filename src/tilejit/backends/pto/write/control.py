@@ -249,8 +249,7 @@ class ControlWriter(BlockWriter):
         items, passed = self.carried(before.args), self.carried(body.args)
         self.settle(op, list(op.inits), slots, [self._given(init, slot) for init, slot in zip(op.inits, slots)])
         inits = self.handed(items, list(before.args), list(op.inits), op)
-        last = before.last_op
-        assert isinstance(last, d.ConditionOp)
+        last = d.end_of(before, d.ConditionOp)
         # A value that the condition hands on unchanged stays where it is.
         onward = [
             slots[value.index] if isinstance(value, BlockArgument) and value.owner is before else self._slot_of(argument, op)
@@ -300,8 +299,7 @@ def _sums_products(argument: SSAValue, op: Operation) -> DType | None:
     """The data type of the factors, when all a loop does with a carried value is to add products to it."""
     if not isinstance(op, d.ForOp) or not isinstance(argument, BlockArgument):
         return None
-    last = op.body.block.last_op
-    assert last is not None
+    last = d.end_of(op.body.block, d.TileOp)
     value, inputs = last.operands[argument.index - 1], None
     while value is not argument:
         owner = value.owner
