@@ -68,8 +68,7 @@ def reach_failure(op: d.StridedOp) -> Failure:
 
 def assertion_failure(op: d.EffectOp) -> Failure:
     """A device_assert that does not hold; no integers. What a frontend asserts by itself says which kind of failure it is."""
-    statics = op.static("statics", {})
-    given = statics if isinstance(statics, dict) else {}
+    given = op.statics
     return Failure(str(given.get("kind", "assert")), _plain(str(given.get("message") or "device_assert failed")), op.span)
 
 

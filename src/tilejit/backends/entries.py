@@ -39,8 +39,7 @@ def fused(program: Program) -> Program:
 
 def signature_of(function: d.FuncOp) -> Signature:
     """How an entry is called: tensors as declared, then scalars as declared; hidden outputs are returned."""
-    attrs = function.static("attrs")
-    assert isinstance(attrs, dict)
+    attrs = function.attrs
     everything = declared_params(function)
     split = len(everything) - attrs.get("hidden", 0)
     declared, hidden = everything[:split], everything[split:]
@@ -60,15 +59,13 @@ def signature_of(function: d.FuncOp) -> Signature:
 
 def declared_params(function: d.FuncOp) -> list[ParamInfo]:
     """The parameters in the order of the code."""
-    names, directions = function.static("params"), function.static("directions")
-    assert isinstance(names, tuple) and isinstance(directions, tuple)
     out: list[ParamInfo] = []
-    for name, direction, argument in zip(names, directions, function.body.block.args, strict=True):
+    for name, direction, argument in zip(function.names, function.directions, function.body.block.args, strict=True):
         match d.type_of(argument):
             case ScalarType() as type:
-                out.append(ParamInfo(str(name), "In", type.dtype))
+                out.append(ParamInfo(name, "In", type.dtype))
             case BufferType() as type:
-                out.append(ParamInfo(str(name), str(direction), type.dtype, type.shape))
+                out.append(ParamInfo(name, direction, type.dtype, type.shape))
             case type:
                 raise InternalError(f"parameter {name} of {function.symbol} is a {type}")
     return out

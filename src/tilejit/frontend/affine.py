@@ -76,8 +76,8 @@ def _terms(value: object, depth: int, through_casts: bool = False) -> Terms:
     assert isinstance(value, SSAValue)
     owner = value.owner
     if isinstance(owner, d.DimOp):
-        extent = d.shaped_type(owner.source).shape[_axis(owner)]
-        return {("dim", extent): 1} if extent != "?" else {("dim of", owner.source, _axis(owner)): 1}
+        extent = d.shaped_type(owner.source).shape[owner.axis]
+        return {("dim", extent): 1} if extent != "?" else {("dim of", owner.source, owner.axis): 1}
     found = _combined(owner, depth - 1, through_casts) if isinstance(owner, d.ApplyOp) and depth > 0 else None
     return {value: 1} if found is None else found
 
@@ -109,9 +109,3 @@ def _widens(cast: d.ApplyOp) -> bool:
         return False
     (least, most), (low, high) = integer_range(source.dtype), integer_range(target.dtype)
     return low <= least and most <= high
-
-
-def _axis(op: d.DimOp) -> int:
-    axis = op.static("axis")
-    assert isinstance(axis, int)
-    return axis

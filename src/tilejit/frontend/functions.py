@@ -38,7 +38,7 @@ def with_outputs(ctx: Context, name: str, args: Sequence[object], node: ast.Call
     function = ctx.program.resolve(name, ctx.span(node))
     if isinstance(function, InlineFunction):
         return args
-    params = list(zip(function.body.block.args, directions(function), strict=True))
+    params = list(zip(function.body.block.args, function.directions, strict=True))
     choices = [[direction not in omitted for _, direction in params] for omitted in ((), ("Out",), ("Out", "InOut"))]
     kept = next((choice for choice in choices if sum(choice) == len(args)), None)
     if kept is None:
@@ -85,7 +85,7 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
     if ctx.lane is not None:
         _check_lane(ctx, function, node)
     hidden = hidden_count(function)
-    names = _names(function)[: len(_names(function)) - hidden]
+    names = function.names[: len(function.names) - hidden]
     if keywords:
         ctx.fail(
             ArgumentError,
@@ -103,10 +103,10 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
     for position, (name, type, arg) in enumerate(zip(names, types, args, strict=True)):
         place = node.args[position] if position < len(node.args) and not isinstance(node.args[position], ast.Starred) else node
         what = f"parameter `{name}` of `{function.symbol}`"
-        operands.append(_argument(ctx, what, type, directions(function)[position], arg, symbols, place))
+        operands.append(_argument(ctx, what, type, function.directions[position], arg, symbols, place))
     operands += ranks.groups_of(ctx, function, names, operands, node)
     handed = handed_through(function)
-    for name, operand, direction in zip(names, operands, directions(function), strict=False):
+    for name, operand, direction in zip(names, operands, function.directions, strict=False):
         if direction != "In" and name not in handed:
             ctx.aliases.write(operand)
     returns = returned_items(function)
@@ -114,7 +114,7 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
     value_types = [_substituted(d.type_of(value), symbols) for item, value in zip(returns or (), last.values, strict=False) if item == ("value",)]
     results = iter(ctx.builder.call(function.symbol, operands, value_types))
     if returns is None:
-        outputs = [operand for operand, direction in zip(operands, directions(function), strict=True) if direction != "In"]
+        outputs = [operand for operand, direction in zip(operands, function.directions, strict=True) if direction != "In"]
         return NoValue(function.symbol) if not outputs else outputs[0] if len(outputs) == 1 else tuple(outputs)
     items = [next(results) if item == ("value",) else operands[_position(item)] for item in returns]
     return items[0] if len(items) == 1 else tuple(items)
@@ -129,12 +129,6 @@ def _check_lane(ctx: Context, function: d.FuncOp, node: ast.AST) -> None:
             ctx.fail(UnsupportedFeatureError, f"`{function.symbol}` has {op.op} and is called inside pl.split_aiv", node, help=help)
 
 
-def _names(function: d.FuncOp) -> tuple[str, ...]:
-    names = function.static("params")
-    assert isinstance(names, tuple)
-    return names
-
-
 def hidden_count(function: d.FuncOp) -> int:
     """How many parameters at the end the caller does not write: the groups of its windows."""
     found = function.static("hidden", 0)
@@ -142,17 +136,9 @@ def hidden_count(function: d.FuncOp) -> int:
     return found
 
 
-def directions(function: d.FuncOp) -> tuple[str, ...]:
-    found = function.static("directions")
-    assert isinstance(found, tuple)
-    return found
-
-
 def returned_items(function: d.FuncOp) -> tuple[tuple[object, ...], ...] | None:
     """What a function returns, per item ("param", index) or ("value",); None when it has no return."""
-    attrs = function.static("attrs")
-    assert isinstance(attrs, dict)
-    return attrs.get("returns")
+    return function.attrs.get("returns")
 
 
 def _position(item: tuple[object, ...]) -> int:

@@ -74,9 +74,9 @@ def _first_window(ctx: Context, op: d.WindowOp, blocks: Sequence[Block]) -> SSAV
     if any(defined_inside(value, block) for value in (op.buffer, *unknown) for block in blocks):
         return None
     sizes = [size if number is None else ctx.builder.const(number) for size, number in zip(op.extents, known, strict=True)]
-    type, drop = d.type_of(op.result), op.static("drop", ())
-    assert isinstance(type, BufferType) and isinstance(drop, tuple)
-    return ctx.builder.window(op.buffer, [ctx.builder.const(0) for _ in sizes], sizes, type, drop)
+    type = d.type_of(op.result)
+    assert isinstance(type, BufferType)
+    return ctx.builder.window(op.buffer, [ctx.builder.const(0) for _ in sizes], sizes, type, op.drop)
 
 
 def _undefined(ctx: Context, type: ValueType) -> SSAValue | None:

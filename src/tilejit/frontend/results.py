@@ -28,9 +28,7 @@ def as_program(node: Program | Function) -> Program:
 
 def handed_through(function: d.FuncOp) -> tuple[str, ...]:
     """The outputs that a function returns without writing them."""
-    attrs = function.static("attrs")
-    assert isinstance(attrs, dict)
-    return attrs.get("handed_through", ())
+    return function.attrs.get("handed_through", ())
 
 
 def check_outputs(entry: d.FuncOp) -> None:
@@ -73,8 +71,7 @@ def hide_results(function: d.FuncOp) -> None:
         values[index] = argument
         hidden += 1
     builder.return_(values)
-    attrs = function.static("attrs")
-    assert isinstance(attrs, dict)
+    attrs = function.attrs
     returns = tuple(("param", [argument is value for argument in block.args].index(True)) for value in values)
     facts = {**attrs, "returns": returns, "hidden": hidden, **({"extents": (*attrs.get("extents", ()), *extents.items())} if extents else {})}
     facts |= {"numbers": tuple(numbers)} if numbers else {}
@@ -139,7 +136,7 @@ def _computed(value: SSAValue | None) -> object:
     if isinstance(maker, d.ConstOp):
         return maker.static("value")
     if isinstance(maker, d.DimOp) and isinstance(maker.source, BlockArgument):
-        dim = d.shaped_type(maker.source).shape[int(str(maker.static("axis")))]
+        dim = d.shaped_type(maker.source).shape[maker.axis]
         return ("dim", dim) if isinstance(dim, str) and dim != ANY else dim
     if isinstance(maker, d.ApplyOp) and maker.op in EXTENT_OPERATIONS and _operations(maker) <= _LARGEST:
         operands = [_computed(operand) for operand in maker.args]

@@ -265,9 +265,7 @@ def extent_of(value: object) -> Dim:
     if known is not None:
         return known
     if isinstance(value, SSAValue) and isinstance(value.owner, d.DimOp):
-        axis = value.owner.static("axis")
-        assert isinstance(axis, int)
-        return d.shaped_type(value.owner.source).shape[axis]
+        return d.shaped_type(value.owner.source).shape[value.owner.axis]
     return ANY
 
 

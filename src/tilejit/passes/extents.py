@@ -56,8 +56,8 @@ def _at_hand(scalar: SSAValue, builder: Builder, outside: Callable[[SSAValue], b
     if outside(scalar):
         return scalar
     if isinstance(owner, d.ConstOp):
-        return builder.const(int(str(owner.static("value"))))
-    return extent_of(owner.source, int(str(owner.static("axis"))), builder, outside) if isinstance(owner, d.DimOp) else None
+        return builder.const(int(owner.value))
+    return extent_of(owner.source, owner.axis, builder, outside) if isinstance(owner, d.DimOp) else None
 
 
 def _computed(op: d.ApplyOp, axis: int, builder: Builder, outside: Callable[[SSAValue], bool]) -> SSAValue | None:

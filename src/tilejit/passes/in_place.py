@@ -19,8 +19,7 @@ def in_place_pairs(program: Program, entry: str) -> tuple[tuple[str, str], ...]:
     launch = body[0]
     kernel = program.functions[launch.callee.data]
     found = _kernel_pairs(kernel)
-    names = function.static("params")
-    assert isinstance(names, tuple)
+    names = function.names
     outer: dict[SSAValue, str | None] = {inner: _name_of(argument, names) for inner, argument in zip(kernel.body.block.args, launch.args, strict=True)}
     pairs = [(outer.get(output), outer.get(source)) for output, source in found]
     return tuple((output, source) for output, source in pairs if output is not None and source is not None)

@@ -204,9 +204,7 @@ def _callee_direction(op: d.CallOp | d.LaunchOp, index: int) -> str:
     position = index - (isinstance(op, d.LaunchOp) and op.blocks is not None)
     for function in module.walk() if module is not None else ():
         if isinstance(function, d.FuncOp) and function.symbol == op.callee.data:
-            directions = function.static("directions")
-            assert isinstance(directions, tuple)
-            return str(directions[position])
+            return str(function.directions[position])
     return "InOut"
 
 

@@ -86,7 +86,7 @@ class _Outliner:
         """Replace an extent of a result of the run by what it is computed from, where that is known before the run starts."""
         inside = _results(run)
         try:
-            extent = extent_of(op.source, int(str(op.static("axis"))), Before(run[0]), lambda value: value not in inside)
+            extent = extent_of(op.source, op.axis, Before(run[0]), lambda value: value not in inside)
         except UnsupportedFeatureError:
             return False
         op.result.replace_all_uses_with(extent)

@@ -170,8 +170,7 @@ class _Splitter:
         type, owner = d.shaped_type(buffer), buffer.owner
         wide = BufferType((*type.shape, 2), FP32)
         if isinstance(owner, d.WindowOp):
-            drop, clamp = owner.static("drop", ()), bool(owner.static("clamp"))
-            assert isinstance(drop, tuple)
+            drop, clamp = owner.drop, bool(owner.static("clamp"))
             return b.window(self.whole(b, owner.buffer), [*owner.offsets, b.const(0)], [*owner.extents, b.const(2)], wide, drop, clamp)
         if isinstance(owner, d.ViewOp) and d.shaped_type(owner.buffer).dtype is COMPLEX64:
             return b.view(self.whole(b, owner.buffer), list(owner.extents), wide)

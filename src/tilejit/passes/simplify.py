@@ -168,8 +168,7 @@ def _reassociate(op: d.ApplyOp, dtype: DType) -> bool:
 def _dim(op: Operation) -> bool:
     """The extent of a new buffer or window is known from what made it."""
     assert isinstance(op, d.DimOp)
-    axis, maker = op.static("axis"), op.source.owner
-    assert isinstance(axis, int)
+    axis, maker = op.axis, op.source.owner
     type = d.shaped_type(op.source)
     extent = type.shape[axis]
     if isinstance(extent, int):
@@ -181,9 +180,7 @@ def _dim(op: Operation) -> bool:
     elif isinstance(maker, d.StridedOp):
         source = maker.extents[axis]
     elif isinstance(maker, d.WindowOp) and not maker.static("clamp"):
-        drop = maker.static("drop", ())
-        assert isinstance(drop, tuple)
-        source = maker.extents[[dim for dim in range(len(maker.extents)) if dim not in drop][axis]]
+        source = maker.extents[[dim for dim in range(len(maker.extents)) if dim not in maker.drop][axis]]
     else:
         return False
     if d.type_of(source) != d.type_of(op.result):

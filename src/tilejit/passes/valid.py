@@ -37,9 +37,7 @@ class ValidExtents:
     def _block(self, block: Block) -> None:
         for op in list(block.ops):
             if isinstance(op, d.ValidOp) and op.source in self.known:
-                axis = op.static("axis")
-                assert isinstance(axis, int)
-                replace(op, [self.known[op.source][axis]])
+                replace(op, [self.known[op.source][op.axis]])
             elif isinstance(op, d.RegionOp):
                 self._region(op)
             elif isinstance(op, d.ForOp):

@@ -341,8 +341,7 @@ def _boxes(store: d.StoreOp) -> dict[SSAValue, list[tuple[int | None, int | None
     box = [(_known(offset), size) for offset, size in zip(store.offsets, sizes, strict=True)]
     found = {buffer: box}
     while isinstance(owner := buffer.owner, d.WindowOp):
-        drop, kept = owner.static("drop", ()), iter(box)
-        assert isinstance(drop, tuple)
+        drop, kept = owner.drop, iter(box)
         moved: list[tuple[int | None, int | None]] = []
         for axis, offset in enumerate(map(_known, owner.offsets)):
             start, size = (0, 1) if axis in drop else next(kept)

@@ -23,20 +23,15 @@ from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, V
 
 def constant_of(value: SSAValue) -> int | float | bool | None:
     """The value of a scalar that is a constant, else None."""
-    owner = value.owner
-    if isinstance(owner, d.ConstOp):
-        const = owner.static("value")
-        assert isinstance(const, bool | int | float)
-        return const
-    return None
+    return value.owner.value if isinstance(value.owner, d.ConstOp) else None
 
 
 def scalar_arg(value: SSAValue) -> ScalarArg:
     """What a type rule sees of a scalar operand."""
-    type = d.type_of(value)
-    if isinstance(value.owner, d.DimOp) and isinstance(axis := value.owner.static("axis"), int):
-        return ScalarArg(type.dtype, symbol=d.shaped_type(value.owner.source).shape[axis])
-    return ScalarArg(type.dtype, constant_of(value))
+    dtype = d.type_of(value).dtype
+    if isinstance(value.owner, d.DimOp):
+        return ScalarArg(dtype, symbol=d.shaped_type(value.owner.source).shape[value.owner.axis])
+    return ScalarArg(dtype, constant_of(value))
 
 
 class Builder:
@@ -350,12 +345,9 @@ def function(
 
 def apply_args(op: d.ApplyOp | d.EffectOp) -> dict[str, SSAValue | list[SSAValue] | object]:
     """The arguments of an apply op by parameter name: operands, lists of operands, statics."""
-    groups = op.static("groups")
-    statics = op.static("statics")
-    assert isinstance(groups, tuple) and isinstance(statics, dict)
-    out: dict[str, SSAValue | list[SSAValue] | object] = dict(statics)
+    out: dict[str, SSAValue | list[SSAValue] | object] = dict(op.statics)
     position = 0
-    for name, count in groups:
+    for name, count in op.groups:
         if count < 0:
             out[name] = op.args[position]
             position += 1

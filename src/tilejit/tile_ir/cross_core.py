@@ -219,8 +219,7 @@ class CrossCore:
         """The tensors that a call or launch is handed, and whether it writes them; None when that is not plain."""
         if not isinstance(op, d.CallOp | d.LaunchOp):
             return None
-        directions = self.functions[op.callee.data].static("directions")
-        assert isinstance(directions, tuple)
+        directions = self.functions[op.callee.data].directions
         found: dict[SSAValue, bool] = {}
         for argument, direction in zip(op.args, directions, strict=True):
             if not isinstance(d.type_of(argument), BufferType):

@@ -34,6 +34,8 @@ Every op may carry `span` (where it came from) and `hint` (the user's name of it
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Dialect
 from xdsl.irdl import (
@@ -66,9 +68,31 @@ class ConstOp(TileOp):
     name = "tile.const"
     result = result_def()
 
+    @property
+    def value(self) -> int | float | bool:
+        return cast("int | float | bool", self.static("value"))
+
+
+class RowOp(TileOp):
+    """What a row of the table is applied by."""
+
+    args = var_operand_def()
+
+    @property
+    def op(self) -> str:
+        return cast(str, self.static("op"))
+
+    @property
+    def groups(self) -> tuple[tuple[str, int], ...]:
+        return cast("tuple[tuple[str, int], ...]", self.static("groups"))
+
+    @property
+    def statics(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", self.static("statics", {}))
+
 
 @irdl_op_definition
-class ApplyOp(TileOp):
+class ApplyOp(RowOp):
     """A pure op of the table.
 
     Static `op`: the row's name. Static `groups`: per operand parameter (name, count), count -1 for a single operand,
@@ -76,14 +100,7 @@ class ApplyOp(TileOp):
     """
 
     name = "tile.apply"
-    args = var_operand_def()
     results_ = var_result_def()
-
-    @property
-    def op(self) -> str:
-        op = self.static("op")
-        assert isinstance(op, str)
-        return op
 
 
 @irdl_op_definition
@@ -108,6 +125,10 @@ class WindowOp(TileOp):
     extents = var_operand_def()
     result = result_def()
     irdl_options = (AttrSizedOperandSegments(),)
+
+    @property
+    def drop(self) -> tuple[int, ...]:
+        return cast("tuple[int, ...]", self.static("drop", ()))
 
 
 @irdl_op_definition
@@ -218,22 +239,29 @@ class AtomicOp(ElementWrite):
     irdl_options = (AttrSizedOperandSegments(),)
 
 
+class AxisOp(TileOp):
+    """What asks for a run-time extent in dim `axis` (static)."""
+
+    source = operand_def()
+    result = result_def()
+
+    @property
+    def axis(self) -> int:
+        return cast(int, self.static("axis"))
+
+
 @irdl_op_definition
-class DimOp(TileOp):
-    """The run-time extent of dim `axis` (static)."""
+class DimOp(AxisOp):
+    """The extent of the shape."""
 
     name = "tile.dim"
-    source = operand_def()
-    result = result_def()
 
 
 @irdl_op_definition
-class ValidOp(TileOp):
-    """The run-time extent of the valid region in dim `axis` (static)."""
+class ValidOp(AxisOp):
+    """The extent of the valid region."""
 
     name = "tile.valid"
-    source = operand_def()
-    result = result_def()
 
 
 @irdl_op_definition
@@ -346,20 +374,13 @@ class CheckOp(TileOp):
 
 
 @irdl_op_definition
-class EffectOp(TileOp):
+class EffectOp(RowOp):
     """An ordered statement without a result: static `op` ("print", "breakpoint", "device_assert", or a row of the table), `statics`.
 
     A row of the table also has `groups`, as in ApplyOp; it writes the operand that its fact "writes" names, if any.
     """
 
     name = "tile.effect"
-    args = var_operand_def()
-
-    @property
-    def op(self) -> str:
-        op = self.static("op")
-        assert isinstance(op, str)
-        return op
 
 
 TILE = Dialect(

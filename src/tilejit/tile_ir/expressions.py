@@ -133,11 +133,10 @@ class Expressions:
     # structural ops ---------------------------------------------------------------------------------------------------------
 
     def const(self, op: d.ConstOp) -> str:
-        value, type = op.static("value"), d.type_of(op.result)
-        assert isinstance(type, ScalarType) and isinstance(value, bool | int | float)
+        value, dtype = op.value, d.type_of(op.result).dtype
         natural = BOOL if isinstance(value, bool) else INDEX if isinstance(value, int) else FP32
         text = static_text(value, self.prefix)
-        return text if type.dtype is natural else f"{self.prefix}.const({text}, {self.prefix}.{type.dtype.name})"
+        return text if dtype is natural else f"{self.prefix}.const({text}, {self.prefix}.{dtype.name})"
 
     def dim(self, op: d.DimOp) -> str:
         return f"{self.text(op.source, _ATOM)}.shape[{op.static('axis')}]"
@@ -165,7 +164,7 @@ class Expressions:
         return "[" + ", ".join(str(dim) if isinstance(dim, int) else self.text(next(dynamic)) for dim in type.shape) + "]"
 
     def window(self, op: d.WindowOp) -> str:
-        drop = op.static("drop", ())
+        drop = op.drop
         extra = f", drop_dims={static_text(drop, self.prefix)}" if drop else ""
         extra += ", clamp=True" if op.static("clamp") else ""
         return f"{self.prefix}.slice({self.text(op.buffer)}, {self._list(op.extents)}, {self._list(op.offsets)}{extra})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import (
@@ -14,7 +15,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 
-from tilejit.tile_ir.attributes import TileOp, type_of
+from tilejit.tile_ir.attributes import TileOp, end_of, type_of
 from tilejit.tile_ir.attributes import ir_types as ir_types
 from tilejit.tile_ir.attributes import shaped_type as shaped_type
 from tilejit.tile_ir.attributes import statics as statics
@@ -54,18 +55,27 @@ class FuncOp(TileOp):
         return FunctionType(self.static("kind"))
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of the parameters."""
+        return cast("tuple[str, ...]", self.static("params"))
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.static("directions"))
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", self.static("attrs", {}))
+
+    @property
     def params(self) -> list[Param]:
         """Name, type and direction of each parameter."""
-        names, directions = self.static("params"), self.static("directions")
-        assert isinstance(names, tuple) and isinstance(directions, tuple)
-        return [Param(name, type_of(arg), direction) for name, arg, direction in zip(names, self.body.block.args, directions, strict=True)]
+        return [Param(name, type_of(arg), direction) for name, arg, direction in zip(self.names, self.body.block.args, self.directions, strict=True)]
 
     @property
     def return_types(self) -> list[ValueType]:
         """The types of what it returns."""
-        last = self.body.block.last_op
-        assert isinstance(last, ReturnOp)
-        return [type_of(value) for value in last.values]
+        return [type_of(value) for value in end_of(self.body.block, ReturnOp).values]
 
 
 @irdl_op_definition

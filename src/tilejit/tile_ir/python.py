@@ -145,7 +145,7 @@ class _FunctionPrinter:
         result = self.result_annotation()
         self.line(f"def {self.function.symbol}({', '.join(params)}){' -> ' + result if result else ''}:")
         with self.deeper():
-            attrs = {name: value for name, value in self.attrs().items() if name not in (*_DECORATOR, "returns")}
+            attrs = {name: value for name, value in self.function.attrs.items() if name not in (*_DECORATOR, "returns")}
             if unwritten := self.unwritten():
                 attrs["unwritten"] = unwritten
             if attrs:
@@ -153,27 +153,20 @@ class _FunctionPrinter:
             self.block(self.function.body.block)
         return self.out
 
-    def attrs(self) -> dict[str, object]:
-        attrs = self.function.static("attrs", {})
-        assert isinstance(attrs, dict)
-        return attrs
-
     def unwritten(self) -> tuple[str, ...]:
         """Outputs that folding left without a write: the parser would take them for a mistake."""
-        names, directions = self.function.static("params"), self.function.static("directions")
-        assert isinstance(names, tuple) and isinstance(directions, tuple)
+        names, directions = self.function.names, self.function.directions
         written = self.program.aliases.written_params(self.function.symbol)
         return tuple(str(name) for index, name in enumerate(names) if directions[index] == "Out" and index not in written)
 
     def decorator(self) -> str:
         kind = FunctionType(self.function.static("kind"))
         facts = [f"type={self.prefix}.FunctionType.{kind.name}"]
-        facts += [f"{name}={static_text(value, self.prefix)}" for name, value in self.attrs().items() if name in _DECORATOR]
+        facts += [f"{name}={static_text(value, self.prefix)}" for name, value in self.function.attrs.items() if name in _DECORATOR]
         return ", ".join(facts)
 
     def parameters(self) -> Iterator[str]:
-        names, directions = self.function.static("params"), self.function.static("directions")
-        assert isinstance(names, tuple) and isinstance(directions, tuple)
+        names, directions = self.function.names, self.function.directions
         for argument, name, direction in zip(self.function.body.block.args, names, directions, strict=True):
             note = self.annotation(d.type_of(argument))
             if note is None:
@@ -324,8 +317,7 @@ class _FunctionPrinter:
             self.line(call)
 
     def effect(self, op: d.EffectOp) -> None:
-        statics = op.static("statics", {})
-        assert isinstance(statics, dict)
+        statics = op.statics
         if op.op in ops.table():
             self.line(call_text(op, self.prefix, self.show))
             return

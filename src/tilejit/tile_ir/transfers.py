@@ -27,8 +27,7 @@ def core_of_kind(kind: object, attrs: Mapping[str, object]) -> str | None:
 
 def core_of(function: d.FuncOp) -> str | None:
     """The kind of core that a function is for."""
-    attrs = function.static("attrs")
-    return core_of_kind(function.static("kind"), attrs if isinstance(attrs, dict) else {})
+    return core_of_kind(function.static("kind"), function.attrs)
 
 
 TO_VECTOR, TO_CUBE = "c2v", "v2c"

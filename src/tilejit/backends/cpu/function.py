@@ -24,7 +24,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases
 from tilejit.tile_ir.cross_core import CrossCore
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import ArrayType, Dim, ScalarType, ShapedType
+from tilejit.types.values import ArrayType, Dim, ShapedType
 
 if TYPE_CHECKING:
     from tilejit.backends.cpu.memory.escape import Ring
@@ -226,10 +226,7 @@ class FunctionWriter:
 
 
 def constant(op: d.ConstOp) -> Value:
-    type = d.type_of(op.result)
-    number = op.static("value")
-    assert isinstance(type, ScalarType) and isinstance(number, int | float | bool)
-    return lane_constant(type.dtype, number, 1)
+    return lane_constant(d.type_of(op.result).dtype, op.value, 1)
 
 
 def memory_failure(span: Span | None) -> Failure:

@@ -67,9 +67,7 @@ def lower(program: Program, options: CompileOptions, grown: Callable[[Module], N
     for entry, function in program.entries.items():
         if calls.returned(function):
             raise InternalError(f"{entry} returns a value that is no parameter", span=function.span)
-        names = function.static("params", ())
-        assert isinstance(names, tuple)
-        unit.strided[entry] = {i for i, name in enumerate(names) if (entry, name) in options.strided}
+        unit.strided[entry] = {i for i, name in enumerate(function.names) if (entry, name) in options.strided}
     for name in callers_first(program):
         _write_function(unit, program.functions[name])
         if grown is not None:

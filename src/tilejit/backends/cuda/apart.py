@@ -33,9 +33,8 @@ def _read(op: Operation) -> Iterator[tuple[SSAValue, int]]:
     target = written_by(op)
     if not isinstance(op, d.EffectOp) or target is None or ops.facts(op.op).effect in (Effect.Cross, Effect.Ranks):
         return
-    groups, place = op.static("groups"), 0
-    assert isinstance(groups, tuple)
-    for name, count in groups:
+    place = 0
+    for name, count in op.groups:
         if count < 0 and name != ops.facts(op.op).writes and is_buffer(op.args[place]):
             yield target, place
         place += abs(count)

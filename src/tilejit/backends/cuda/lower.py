@@ -39,8 +39,7 @@ def _without_far(program: Program) -> None:
 
 def _entry(state: State, function: d.FuncOp) -> plan.EntryPlan:
     frame = Frame(state)
-    names = function.static("params")
-    assert isinstance(names, tuple)
+    names = function.names
     inputs: list[plan.Input] = []
     symbols: dict[str, Number] = {}
     for position, (name, argument) in enumerate(zip(names, function.body.block.args, strict=True)):

@@ -155,14 +155,10 @@ class Frame(Memory):
         return argument
 
     def dim(self, op: d.DimOp) -> Sequence[Value]:
-        axis = op.static("axis")
-        assert isinstance(axis, int)
-        return [np.int64(self.array(op.source).data.shape[axis])]
+        return [np.int64(self.array(op.source).data.shape[op.axis])]
 
     def valid(self, op: d.ValidOp) -> Sequence[Value]:
-        axis = op.static("axis")
-        assert isinstance(axis, int)
-        return [np.int64(self.array(op.source).valid[axis])]
+        return [np.int64(self.array(op.source).valid[op.axis])]
 
     # other ranks --------------------------------------------------------------------------------------------------------
 
@@ -264,8 +260,7 @@ class Frame(Memory):
     def effect(self, op: d.EffectOp) -> Sequence[Value]:
         name = op.static("op")
         if name == "print":
-            statics = op.static("statics", {})
-            parts = statics.get("parts") if isinstance(statics, dict) else None
+            parts = op.statics.get("parts")
             shown = [self._shown(arg) for arg in op.args]
             say(*(in_order(parts, shown) if isinstance(parts, tuple) else shown))
         elif name == "breakpoint":

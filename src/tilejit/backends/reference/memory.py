@@ -100,8 +100,7 @@ class Memory:
     def window(self, op: d.WindowOp) -> Sequence[Value]:
         array = self.buffer(op.buffer)
         offsets, sizes = self.integers(op.offsets), self.integers(op.extents)
-        drop = op.static("drop", ())
-        assert isinstance(drop, tuple)
+        drop = op.drop
         box = self._box(op, array, offsets, sizes, clamp=bool(op.static("clamp")))
         return [self.handle(op.buffer).part(array[tuple(part.start if axis in drop else part for axis, part in enumerate(box))])]
 

@@ -311,7 +311,7 @@ def _is_program_function(value: object) -> bool:
 
 def _program_result(function: Any, arguments: Sequence[Abstract]) -> Abstract:
     """What a call of a module-level function evaluates to, where that is one of its arguments."""
-    attrs, directions = function.op.static("attrs"), function.op.static("directions")
+    attrs, directions = function.op.attrs, function.op.directions
     outputs = [("param", index) for index, direction in enumerate(directions) if direction != "In"]
     items = [arguments[item[1]] if item[0] == "param" and item[1] < len(arguments) else UNKNOWN for item in attrs.get("returns", outputs)]
     return UNKNOWN if not items else items[0] if len(items) == 1 else Items(tuple(items))

@@ -44,9 +44,7 @@ def write_window(f: FunctionWriter, op: d.WindowOp) -> None:
     buffer = f.array(op.buffer)
     offsets, sizes = f.indices(op.offsets), f.indices(op.extents)
     sizes = check_box(f, op, buffer, offsets, sizes)
-    drop = op.static("drop", ())
-    assert isinstance(drop, tuple)
-    f.values[op.result] = sub_box(f.e, buffer, offsets, sizes, drop=drop)
+    f.values[op.result] = sub_box(f.e, buffer, offsets, sizes, drop=op.drop)
 
 
 def write_view(f: FunctionWriter, op: d.ViewOp) -> None:
@@ -155,12 +153,8 @@ def write_atomic(f: FunctionWriter, op: d.AtomicOp) -> None:
 
 
 def write_dim(f: FunctionWriter, op: d.DimOp) -> None:
-    axis = op.static("axis")
-    assert isinstance(axis, int)
-    f.values[op.result] = f.e.i64(f.array(op.source).shape[axis])
+    f.values[op.result] = f.e.i64(f.array(op.source).shape[op.axis])
 
 
 def write_valid(f: FunctionWriter, op: d.ValidOp) -> None:
-    axis = op.static("axis")
-    assert isinstance(axis, int)
-    f.values[op.result] = f.e.i64(f.array(op.source).valid[axis])
+    f.values[op.result] = f.e.i64(f.array(op.source).valid[op.axis])

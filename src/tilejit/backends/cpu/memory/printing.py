@@ -18,8 +18,7 @@ from tilejit.types.values import ArrayType, ScalarType, ShapedType
 
 def write_print(f: FunctionWriter, op: d.EffectOp) -> None:
     e = f.e
-    statics = op.static("statics", {})
-    parts = statics.get("parts") if isinstance(statics, dict) else None
+    parts = op.statics.get("parts")
     operands = [(_dtype(d.type_of(arg)), f.get(arg)) for arg in op.args]
     row = print_row(parts if isinstance(parts, tuple) else [None] * len(operands), [(dtype, _rank(held)) for dtype, held in operands], op.span)
     log = e.load("ptr", e.offset(f.context, abi.PRINTED, "i64"), WORD)

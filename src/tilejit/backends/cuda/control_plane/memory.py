@@ -24,9 +24,8 @@ from tilejit.types.values import ArrayType, ScalarType
 
 
 def const(frame: Frame, op: d.ConstOp) -> None:
-    type, value = d.type_of(op.result), op.static("value")
-    assert isinstance(type, ScalarType) and isinstance(value, bool | int | float)
-    frame.values[op.result] = Number(value, type.dtype, (value, value) if isinstance(value, int) and not isinstance(value, bool) else None)
+    value = op.value
+    frame.values[op.result] = Number(value, d.type_of(op.result).dtype, (value, value) if isinstance(value, int) and not isinstance(value, bool) else None)
 
 
 def apply(frame: Frame, op: d.ApplyOp) -> None:
@@ -105,9 +104,7 @@ def _position(frame: Frame, op: d.ApplyOp) -> tuple[Cells, Number]:
 
 
 def dim(frame: Frame, op: d.DimOp) -> None:
-    axis = op.static("axis")
-    assert isinstance(axis, int)
-    frame.values[op.result] = frame.memory(op.source).shape[axis]
+    frame.values[op.result] = frame.memory(op.source).shape[op.axis]
 
 
 def create(frame: Frame, op: d.CreateOp) -> None:
@@ -131,8 +128,7 @@ def create(frame: Frame, op: d.CreateOp) -> None:
 def window(frame: Frame, op: d.WindowOp) -> None:
     source = frame.memory(op.buffer)
     offsets, sizes = [frame.number(item) for item in op.offsets], [frame.number(item) for item in op.extents]
-    drop, clamp = op.static("drop", ()), bool(op.static("clamp"))
-    assert isinstance(drop, tuple)
+    drop, clamp = op.drop, bool(op.static("clamp"))
     kept: list[Number] = []
     for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, source.shape, strict=True)):
         if clamp:

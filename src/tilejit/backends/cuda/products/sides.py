@@ -40,7 +40,7 @@ def store_window(op: d.StoreOp) -> Side:
 def _root(buffer: SSAValue, starts: list[Affine]) -> tuple[SSAValue, tuple[Affine, ...]]:
     while isinstance(buffer.owner, d.WindowOp):
         owner = buffer.owner
-        demand(not owner.static("drop", ()) and not owner.static("clamp"))
+        demand(not owner.drop and not owner.static("clamp"))
         starts = [add(start, affine(offset)) for start, offset in zip(starts, owner.offsets, strict=True)]
         buffer = owner.buffer
     demand(not isinstance(buffer.owner, d.ViewOp | d.StridedOp))

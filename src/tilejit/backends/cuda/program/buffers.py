@@ -67,8 +67,7 @@ def memory_type(buffer: Buffer) -> str:
 def window(body: Body, op: d.WindowOp) -> Sequence[Value]:
     buffer = body.buffer(op.buffer)
     offsets, sizes = [body.index(item) for item in op.offsets], [body.index(item) for item in op.extents]
-    drop = op.static("drop", ())
-    assert isinstance(drop, tuple)
+    drop = op.drop
     starts, sizes, good = box(body, op, buffer, offsets, sizes, bool(op.static("clamp")))
     offset = numbers.add(buffer.offset, numbers.total(numbers.mul(start, dim.stride) for start, dim in zip(starts, buffer.dims, strict=True)))
     dims = tuple(Dim(size, dim.stride) for axis, (size, dim) in enumerate(zip(sizes, buffer.dims, strict=True)) if axis not in drop)

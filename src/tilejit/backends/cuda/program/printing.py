@@ -20,8 +20,7 @@ _AT_ONCE = 1024
 
 def write_print(body: Body, op: d.EffectOp) -> Sequence[Value]:
     out = body.out
-    statics = op.static("statics", {})
-    parts = statics.get("parts") if isinstance(statics, dict) else None
+    parts = op.statics.get("parts")
     operands = [_shown(body, body[arg]) for arg in op.args]
     row = print_row(parts if isinstance(parts, tuple) else [None] * len(operands), [(_dtype(held), _rank(held)) for held in operands], op.span)
     for held in operands:

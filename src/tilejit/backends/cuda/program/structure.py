@@ -24,16 +24,14 @@ from tilejit.types.values import ScalarType
 
 
 def const(body: Body, op: d.ConstOp) -> Sequence[Value]:
-    type, value = d.type_of(op.result), op.static("value")
-    assert isinstance(type, ScalarType) and isinstance(value, bool | int | float)
-    if type.dtype is INDEX:
+    dtype, value = d.type_of(op.result).dtype, op.value
+    if dtype is INDEX:
         return [index(int(value))]
-    return [Scalar(repr(value), type.dtype, (value, value) if isinstance(value, int) and not isinstance(value, bool) else None, value)]
+    return [Scalar(repr(value), dtype, (value, value) if isinstance(value, int) and not isinstance(value, bool) else None, value)]
 
 
 def dim(body: Body, op: d.DimOp) -> Sequence[Value]:
-    source, axis = body[op.source], op.static("axis")
-    assert isinstance(axis, int)
+    source, axis = body[op.source], op.axis
     if isinstance(source, Buffer):
         return [source.shape[axis]]
     assert isinstance(source, Tile)
@@ -41,8 +39,7 @@ def dim(body: Body, op: d.DimOp) -> Sequence[Value]:
 
 
 def valid(body: Body, op: d.ValidOp) -> Sequence[Value]:
-    source, axis = body[op.source], op.static("axis")
-    assert isinstance(axis, int)
+    source, axis = body[op.source], op.axis
     if isinstance(source, Buffer):
         return [source.shape[axis]]
     assert isinstance(source, Tile)

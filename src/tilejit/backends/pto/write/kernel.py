@@ -126,15 +126,11 @@ class KernelWriter(ControlWriter):
         for space in self.workspaces:
             self.arguments.append(f"%{space.name}: !pto.ptr<{element_name(space.dtype)}>")
         text, lines = self.assembled(self._head(), ", ".join(self.arguments))
-        names = self.function.static("params")
-        assert isinstance(names, tuple)
-        return KernelText(self.function.symbol, text, tuple(lines), tuple(self.symbols), tuple(self.workspaces), tuple(map(str, names)))
+        return KernelText(self.function.symbol, text, tuple(lines), tuple(self.symbols), tuple(self.workspaces), self.function.names)
 
     def _head(self) -> list[str]:
         """How the function is called, in words."""
-        names = self.function.static("params")
-        assert isinstance(names, tuple)
-        out = [f"// {self.function.symbol}({', '.join(map(str, names))})"]
+        out = [f"// {self.function.symbol}({', '.join(self.function.names)})"]
         if self.symbols:
             out.append(f"// extents, after the tensors: {', '.join(self.symbols)}")
         out += [f"// workspace {space.name}: [{', '.join(map(str, space.dims))}] {element_name(space.dtype)} for each block" for space in self.workspaces]
@@ -269,8 +265,7 @@ class KernelWriter(ControlWriter):
         self.memories[value] = before
 
     def window(self, op: d.WindowOp) -> None:
-        memory, drop = self.memories[op.buffer], op.static("drop")
-        assert isinstance(drop, tuple)
+        memory, drop = self.memories[op.buffer], op.drop
         offsets = tuple(extent_of(self, value, op) for value in op.offsets)
         extents = [extent_of(self, value, op) for value in op.extents]
         if op.static("clamp"):
@@ -330,13 +325,10 @@ class KernelWriter(ControlWriter):
         raise self.refuse(op, f"{op.static('atomic')} of one element", "add tiles: pl.store(tile, offsets, tensor, atomic=pl.AtomicType.Add)")
 
     def dim(self, op: d.DimOp) -> None:
-        axis = op.static("axis")
-        assert isinstance(axis, int)
-        self.scalars[op.result] = self.ssa(self.extent(op.source, axis))
+        self.scalars[op.result] = self.ssa(self.extent(op.source, op.axis))
 
     def valid(self, op: d.ValidOp) -> None:
-        axis, type = op.static("axis"), d.shaped_type(op.source)
-        assert isinstance(axis, int)
+        axis, type = op.axis, d.shaped_type(op.source)
         if len(type.shape) > 2:
             raise self.refuse(op, "the valid region of a tile of rank 3 or more")
         self.scalars[op.result] = self.ssa(self.valid_of(op.source)[axis + 2 - len(type.shape)])
@@ -355,9 +347,7 @@ class KernelWriter(ControlWriter):
 
     def effect(self, op: d.EffectOp) -> None:
         if op.op == "device_assert":
-            statics = op.static("statics", {})
-            message = statics.get("message") if isinstance(statics, dict) else None
-            self._trap_unless(scalar_as(self, op.args[0], BOOL, op), str(message or "device_assert failed"))
+            self._trap_unless(scalar_as(self, op.args[0], BOOL, op), str(op.statics.get("message") or "device_assert failed"))
         elif op.op == "print":
             self._print(op)
         elif op.op not in table() or (rule := rule_of(table()[op.op])) is None:

@@ -82,8 +82,7 @@ class MemoryWriter(TextWriter):
 
     def parameters(self) -> None:
         """Tensors and scalars in order; then the dynamic extents by name; then the workspace."""
-        names = self.function.static("params")
-        assert isinstance(names, tuple)
+        names = self.function.names
         buffers: list[tuple[SSAValue, str, BufferType]] = []
         for name, argument in zip(names, self.function.body.block.args):
             type, label = d.type_of(argument), self.name(str(name))
