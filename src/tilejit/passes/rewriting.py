@@ -145,7 +145,5 @@ class Before(Builder):
         self.anchor = anchor
         self.span = anchor.span if isinstance(anchor, d.TileOp) else None
 
-    def insert(self, op: Operation) -> None:
-        if self.span is not None and "span" not in op.attributes:
-            op.attributes["span"] = d.SpanAttr(self.span)
+    def _put(self, op: Operation) -> None:
         self.block.insert_op_before(op, self.anchor)

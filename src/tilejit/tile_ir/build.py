@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -34,6 +35,9 @@ def scalar_arg(value: SSAValue) -> ScalarArg:
     return ScalarArg(dtype, constant_of(value))
 
 
+_Op = TypeVar("_Op", bound=Operation)
+
+
 class Builder:
     """Appends ops to a block."""
 
@@ -60,10 +64,14 @@ class Builder:
         finally:
             self.span = previous
 
-    def insert(self, op: Operation) -> None:
+    def insert(self, op: _Op) -> _Op:
         """Append any op, with the current span."""
         if self.span is not None and "span" not in op.attributes:
             op.attributes["span"] = d.SpanAttr(self.span)
+        self._put(op)
+        return op
+
+    def _put(self, op: Operation) -> None:
         self.block.add_op(op)
 
     def _attributes(self, statics: Mapping[str, object]) -> dict[str, Attribute]:
@@ -82,9 +90,7 @@ class Builder:
             value = as_float(value, dtype)
         elif dtype is INDEX:
             value = as_index(value) if isinstance(value, int) else value
-        op = d.ConstOp.build(result_types=[d.IRType(ScalarType(dtype))], attributes=d.statics({"value": value}))
-        self.insert(op)
-        return op.result
+        return self.insert(d.ConstOp.build(result_types=[d.IRType(ScalarType(dtype))], attributes=d.statics({"value": value}))).result
 
     def index(self, value: SSAValue | int) -> SSAValue:
         """`value` as an SSA scalar."""
@@ -134,8 +140,7 @@ class Builder:
             result_types=d.ir_types(results),
             attributes=self._attributes({"op": row.name, "groups": groups, "statics": statics}),
         )
-        self.insert(op)
-        return list(op.results)
+        return list(self.insert(op).results)
 
     def _seen(self, row: OpSpec, name: str, arg: ApplyArg) -> object:
         if isinstance(arg, SSAValue):
@@ -162,85 +167,57 @@ class Builder:
         except TilejitError as error:
             raise self.misuse(error, {}) from None
 
+    def _value(self, kind: type[d.TileOp], operands: Sequence[SSAValue | Sequence[SSAValue] | None], result: ValueType, **statics: object) -> SSAValue:
+        """Append an op with one result."""
+        return self.insert(kind.build(operands=operands, result_types=[d.IRType(result)], attributes=self._attributes(statics))).results[0]
+
     def create(self, type: BufferType, extents: Sequence[SSAValue], init: int | float | None = None) -> SSAValue:
         self._check_size(type)
-        op = d.CreateOp.build(operands=[list(extents)], result_types=[d.IRType(type)], attributes=self._attributes({"init": init}))
-        self.insert(op)
-        return op.result
+        return self._value(d.CreateOp, [extents], type, init=init)
 
     def window(
         self, buffer: SSAValue, offsets: Sequence[SSAValue], extents: Sequence[SSAValue], type: BufferType, drop: Sequence[int] = (), clamp: bool = False
     ) -> SSAValue:
-        op = d.WindowOp.build(
-            operands=[buffer, list(offsets), list(extents)],
-            result_types=[d.IRType(type)],
-            attributes=self._attributes({"drop": tuple(drop), "clamp": clamp}),
-        )
-        self.insert(op)
-        return op.result
+        return self._value(d.WindowOp, [buffer, offsets, extents], type, drop=tuple(drop), clamp=clamp)
 
     def view(self, buffer: SSAValue, extents: Sequence[SSAValue], type: BufferType) -> SSAValue:
         self._check_size(type)
-        op = d.ViewOp.build(operands=[buffer, list(extents)], result_types=[d.IRType(type)], attributes=self._attributes({}))
-        self.insert(op)
-        return op.result
+        return self._value(d.ViewOp, [buffer, extents], type)
 
     def comm(self, window: SSAValue) -> SSAValue:
-        op = d.CommOp.build(operands=[window], result_types=[d.IRType(ScalarType(INT64))], attributes=self._attributes({}))
-        self.insert(op)
-        return op.result
+        return self._value(d.CommOp, [window], ScalarType(INT64))
 
     def peer(self, buffer: SSAValue, comm: SSAValue, peer: SSAValue) -> SSAValue:
-        op = d.PeerOp.build(operands=[buffer, comm, peer], result_types=[buffer.type], attributes=self._attributes({}))
-        self.insert(op)
-        return op.result
+        return self._value(d.PeerOp, [buffer, comm, peer], d.type_of(buffer))
 
     def strided(self, buffer: SSAValue, start: SSAValue, extents: Sequence[SSAValue], strides: Sequence[SSAValue], type: BufferType) -> SSAValue:
-        op = d.StridedOp.build(operands=[buffer, start, list(extents), list(strides)], result_types=[d.IRType(type)], attributes=self._attributes({}))
-        self.insert(op)
-        return op.result
+        return self._value(d.StridedOp, [buffer, start, extents, strides], type)
 
     def load(self, buffer: SSAValue, offsets: Sequence[SSAValue], valid: Sequence[SSAValue], type: TileType, clamp: bool = False) -> SSAValue:
         self._check_size(type)
-        op = d.LoadOp.build(operands=[buffer, list(offsets), list(valid)], result_types=[d.IRType(type)], attributes=self._attributes({"clamp": clamp}))
-        self.insert(op)
-        return op.result
+        return self._value(d.LoadOp, [buffer, offsets, valid], type, clamp=clamp)
 
     def store(self, value: SSAValue, buffer: SSAValue, offsets: Sequence[SSAValue], atomic: bool = False) -> None:
         self.insert(d.StoreOp.build(operands=[value, buffer, list(offsets)], attributes=d.statics({"atomic": atomic})))
 
     def read(self, source: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
-        result = d.IRType(ScalarType(d.shaped_type(source).dtype))
-        op = d.ReadOp.build(operands=[source, list(indices)], result_types=[result], attributes=self._attributes({}))
-        self.insert(op)
-        return op.result
+        return self._value(d.ReadOp, [source, indices], ScalarType(d.shaped_type(source).dtype))
 
     def write(self, buffer: SSAValue, indices: Sequence[SSAValue], value: SSAValue) -> None:
         self.insert(d.WriteOp.build(operands=[buffer, value, list(indices)]))
 
     def atomic(self, row: OpSpec, buffer: SSAValue, indices: Sequence[SSAValue], value: SSAValue, expected: SSAValue | None = None) -> SSAValue:
-        result = d.IRType(ScalarType(d.shaped_type(buffer).dtype))
-        op = d.AtomicOp.build(operands=[expected, buffer, value, list(indices)], result_types=[result], attributes=self._attributes({"atomic": row.name}))
-        self.insert(op)
-        return op.result
+        return self._value(d.AtomicOp, [expected, buffer, value, indices], ScalarType(d.shaped_type(buffer).dtype), atomic=row.name)
 
     def dim(self, source: SSAValue, axis: int) -> SSAValue:
         """Extent of `axis`: a constant when the type knows it."""
         extent = d.shaped_type(source).shape[axis]
-        if isinstance(extent, int):
-            return self.const(extent)
-        op = d.DimOp.build(operands=[source], result_types=[d.IRType(ScalarType(INDEX))], attributes=self._attributes({"axis": axis}))
-        self.insert(op)
-        return op.result
+        return self.const(extent) if isinstance(extent, int) else self._value(d.DimOp, [source], ScalarType(INDEX), axis=axis)
 
     def valid(self, source: SSAValue, axis: int) -> SSAValue:
         """Valid extent of `axis`: a constant when the type knows it."""
         extent = d.shaped_type(source).valid[axis]
-        if isinstance(extent, int):
-            return self.const(extent)
-        op = d.ValidOp.build(operands=[source], result_types=[d.IRType(ScalarType(INDEX))], attributes=self._attributes({"axis": axis}))
-        self.insert(op)
-        return op.result
+        return self.const(extent) if isinstance(extent, int) else self._value(d.ValidOp, [source], ScalarType(INDEX), axis=axis)
 
     # control flow -----------------------------------------------------------------------------------------------------
 
@@ -262,18 +239,13 @@ class Builder:
             regions=[Region(body)],
             attributes=d.statics({"kind": kind, "stage": stage}),
         )
-        self.insert(op)
-        return op
+        return self.insert(op)
 
     def while_(self, inits: Sequence[SSAValue], before: Block, body: Block, results: Sequence[ValueType]) -> d.WhileOp:
-        op = d.WhileOp.build(operands=[list(inits)], result_types=[d.ir_types(results)], regions=[Region(before), Region(body)])
-        self.insert(op)
-        return op
+        return self.insert(d.WhileOp.build(operands=[list(inits)], result_types=[d.ir_types(results)], regions=[Region(before), Region(body)]))
 
     def if_(self, condition: SSAValue, then: Block, orelse: Block, results: Sequence[ValueType]) -> d.IfOp:
-        op = d.IfOp.build(operands=[condition], result_types=[d.ir_types(results)], regions=[Region(then), Region(orelse)])
-        self.insert(op)
-        return op
+        return self.insert(d.IfOp.build(operands=[condition], result_types=[d.ir_types(results)], regions=[Region(then), Region(orelse)]))
 
     def region(
         self,
@@ -290,8 +262,7 @@ class Builder:
             regions=[Region(body)],
             attributes=d.statics({"kind": kind, "name_hint": name_hint, "options": dict(options or {})}),
         )
-        self.insert(op)
-        return op
+        return self.insert(op)
 
     def yield_(self, values: Sequence[SSAValue]) -> None:
         self.insert(d.YieldOp.build(operands=[list(values)]))
@@ -303,8 +274,7 @@ class Builder:
 
     def call(self, callee: str, args: Sequence[SSAValue], results: Sequence[ValueType]) -> list[SSAValue]:
         op = d.CallOp.build(operands=[list(args)], result_types=[d.ir_types(results)], attributes={"callee": StringAttr(callee), **self._attributes({})})
-        self.insert(op)
-        return list(op.results)
+        return list(self.insert(op).results)
 
     def launch(self, callee: str, args: Sequence[SSAValue], blocks: SSAValue | None = None) -> None:
         self.insert(d.LaunchOp.build(operands=[blocks, list(args)], attributes={"callee": StringAttr(callee)}))
