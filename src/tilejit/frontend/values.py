@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilejit.dtypes import BOOL, FP32, FP64, INDEX, UINT64, DType, integer_range, promote
 from tilejit.errors import DTypeError, Span
@@ -283,14 +283,7 @@ def describe_value(value: object) -> str:
 
 def defined_inside(value: SSAValue, block: Block) -> bool:
     """Whether `value` is computed in `block` or in a block nested in it."""
-    owner: Block | Operation | None = value.owner
-    current = owner if isinstance(owner, Block) else owner.parent
-    while current is not None:
-        if current is block:
-            return True
-        operation = current.parent_op()
-        current = operation.parent if operation is not None else None
-    return False
+    return block.is_ancestor(value.owner)
 
 
 LANE_1 = "·1"

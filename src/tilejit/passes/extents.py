@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tilejit import ops
 from tilejit.dtypes import INDEX
@@ -88,12 +88,10 @@ def _parameter_with(value: SSAValue, dim: Dim) -> tuple[SSAValue, int] | None:
     """A parameter of the function that has the symbol `dim` as an extent."""
     if dim == ANY:
         return None
-    op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
-    while op is not None and not isinstance(op, d.FuncOp):
-        op = op.parent_op()
-    if op is None:
+    function = d.enclosing(value.owner, d.FuncOp)
+    if function is None:
         return None
-    for argument in op.body.block.args:
+    for argument in function.body.block.args:
         type = d.type_of(argument)
         if isinstance(type, BufferType) and dim in type.shape:
             return argument, type.shape.index(dim)

@@ -191,7 +191,7 @@ class _Outliner:
         for value in yielded:
             if is_buffer(value) or isinstance(value.owner, d.ConstOp):
                 _hoist(value, op)
-            elif _inside(value, block) and value not in crossing:
+            elif block.is_ancestor(value.owner) and value not in crossing:
                 crossing[value] = self.room_for(value, block, anchor)
         kernel = Kernel(self.kernel_name(op.static("name_hint")))
         for argument in block.args:
@@ -216,7 +216,7 @@ class _Outliner:
         type = d.type_of(value)
         if isinstance(type, ScalarType):
             return anchor.create(BufferType((1,), type.dtype), [])
-        return self.buffer_for(value, anchor, lambda other: not _inside(other, block))
+        return self.buffer_for(value, anchor, lambda other: not block.is_ancestor(other.owner))
 
     def direct_launch(self, op: d.RegionOp, anchor: Before) -> bool:
         """`with pl.spmd(n): self.kernel(...)` needs no kernel around the kernel."""
@@ -303,15 +303,6 @@ def _is_neutral(op: Operation) -> bool:
     return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | handles | d.CommOp | d.CheckOp) or is_scalar_op(op)
 
 
-def _inside(value: SSAValue, block: Block) -> bool:
-    owner = value.owner
-    current = owner if isinstance(owner, Block) else owner.parent
-    while current is not None and current is not block:
-        parent = current.parent_op()
-        current = parent.parent if parent is not None else None
-    return current is block
-
-
 def _flatten(op: d.RegionOp | d.FuncOp) -> None:
     """Regions inside a region, or inside a helper of kernels, belong to the kernel."""
     for inner in list(op.body.block.walk()):
@@ -324,7 +315,7 @@ def _flatten(op: d.RegionOp | d.FuncOp) -> None:
 def _hoist(value: SSAValue, region: d.RegionOp) -> None:
     """Move the ops that make a buffer handle in front of its region."""
     owner = value.owner
-    if not _inside(value, region.body.block):
+    if not region.body.block.is_ancestor(owner):
         return
     if not isinstance(owner, Operation) or not _is_neutral(owner) or owner.parent is not region.body.block:
         raise UnsupportedFeatureError("a tensor made inside a region cannot leave it", span=region.span, help="make it with pl.create_tensor before the region")

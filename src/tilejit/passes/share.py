@@ -255,11 +255,4 @@ def _ends_varying(block: Block, varying: set[SSAValue]) -> bool:
 
 def _inside(value: SSAValue, block: Block) -> bool:
     """Whether an op somewhere in `block` makes the value."""
-    owner = value.owner
-    if not isinstance(owner, Operation):
-        return False
-    current: Block | None = owner.parent
-    while current is not None and current is not block:
-        parent = current.parent_op()
-        current = parent.parent if parent is not None else None
-    return current is block
+    return isinstance(value.owner, Operation) and block.is_ancestor(value.owner)

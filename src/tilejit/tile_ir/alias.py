@@ -130,10 +130,8 @@ class Aliases:
 
 def _buffers_handed_in(op: Operation) -> list[SSAValue]:
     """The buffers among the parameters of the function around `op`."""
-    current: Operation | None = op
-    while current is not None and not isinstance(current, d.FuncOp):
-        current = current.parent_op()
-    return [param for param in current.body.block.args if is_buffer(param)] if current is not None else []
+    function = d.enclosing(op, d.FuncOp)
+    return [param for param in function.body.block.args if is_buffer(param)] if function is not None else []
 
 
 def written_by(op: Operation) -> SSAValue | None:
@@ -202,8 +200,7 @@ def _index(value: SSAValue) -> int:
 
 
 def _yielded(block: Block) -> Sequence[SSAValue]:
-    terminator = d.end_of(block, d.YieldOp)
-    return terminator.values
+    return d.end_of(block, d.YieldOp).values
 
 
 # uses and windows -------------------------------------------------------------------------------------------------------

@@ -117,6 +117,14 @@ def end_of(block: Block, kind: type[_Op]) -> _Op:
     return last
 
 
+def enclosing(op: Operation | Block, kind: type[_Op]) -> _Op | None:
+    """The op itself, or the innermost one around it, of a kind."""
+    current = op if isinstance(op, Operation) else op.parent_op()
+    while current is not None and not isinstance(current, kind):
+        current = current.parent_op()
+    return current
+
+
 def ir_types(types: Sequence[ValueType]) -> list[Attribute]:
     return [IRType(type) for type in types]
 

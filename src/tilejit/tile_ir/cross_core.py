@@ -262,11 +262,9 @@ class CrossCore:
 
 
 def _function_of(op: Operation) -> d.FuncOp:
-    current: Operation | None = op
-    while current is not None and not isinstance(current, d.FuncOp):
-        current = current.parent_op()
-    assert current is not None
-    return current
+    found = d.enclosing(op, d.FuncOp)
+    assert found is not None
+    return found
 
 
 def _walk_outside(op: Operation, runs: dict[Operation, Run]) -> Iterable[Operation]:

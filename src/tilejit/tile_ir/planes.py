@@ -32,12 +32,5 @@ def called_outside(functions: Mapping[str, d.FuncOp]) -> set[str]:
     found: set[str] = set()
     for name, function in functions.items():
         if function.static("kind") == "group" or (function.static("kind") in CONTROL_KINDS and name not in inner):
-            found.update(op.callee.data for op in function.walk() if isinstance(op, d.CallOp) and not _in_region(op))
+            found.update(op.callee.data for op in function.walk() if isinstance(op, d.CallOp) and d.enclosing(op, d.RegionOp) is None)
     return found
-
-
-def _in_region(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, d.RegionOp):
-        parent = parent.parent_op()
-    return parent is not None

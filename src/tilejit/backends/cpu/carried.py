@@ -142,21 +142,12 @@ def may_overwrite(value: OpResult, old: SSAValue) -> bool:
         return False
     if used_after(old, op):
         return False
-    inside = [item for item in views_of(old) if any(_within(use.operation, op) for use in item.uses)]
+    inside = [item for item in views_of(old) if any(op.is_ancestor(use.operation) for use in item.uses)]
     if not inside:
         return True
     if inside != [old]:
         return False
     return _reads_in_place(op, value, old)
-
-
-def _within(inner: Operation, outer: Operation) -> bool:
-    current: Operation | None = inner
-    while current is not None:
-        if current is outer:
-            return True
-        current = current.parent_op()
-    return False
 
 
 def _reads_in_place(op: Operation, value: OpResult, old: SSAValue) -> bool:
@@ -171,7 +162,7 @@ def _reads_in_place(op: Operation, value: OpResult, old: SSAValue) -> bool:
         return same_shape and found is not None and found.reduction is None
     if isinstance(op, d.ForOp):
         # The inner loop takes the slot as its own: it starts from what lies there.
-        uses = [use for use in old.uses if _within(use.operation, op)]
+        uses = [use for use in old.uses if op.is_ancestor(use.operation)]
         return len(uses) == 1 and uses[0].operation is op and uses[0].index == value.index + 3
     return False
 

@@ -51,7 +51,5 @@ def counted(e: Emitter, context: Value, row: int) -> Generator[None]:
 
 
 def _on_control_plane(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, d.FuncOp):
-        parent = parent.parent_op()
-    return isinstance(parent, d.FuncOp) and parent.static("kind") in CONTROL_KINDS
+    function = d.enclosing(op, d.FuncOp)
+    return function is not None and function.static("kind") in CONTROL_KINDS

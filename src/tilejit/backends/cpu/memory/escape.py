@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilejit.backends.cpu.function import ALIGNMENT, FunctionWriter
 from tilejit.backends.cpu.llvm.text import Value
@@ -51,7 +51,7 @@ class Escaping:
 
     def __init__(self, f: FunctionWriter, op: d.ForOp | d.WhileOp, yielded: Sequence[SSAValue], body: Block) -> None:
         self.f = f
-        roots = {root for value in yielded if is_buffer(value) for root in f.unit.aliases.roots(value) if _inside(root, op)}
+        roots = {root for value in yielded if is_buffer(value) for root in f.unit.aliases.roots(value) if op.is_ancestor(root.owner)}
         makers = [root.owner for root in roots]
         self.rings: list[Ring] = []
         self.keeps = not all(isinstance(maker, d.CreateOp) and maker.parent is body and static_shape(d.shaped_type(maker.result).shape) for maker in makers)
@@ -94,13 +94,3 @@ class Escaping:
         held = [storage.pointer for argument in arguments if is_buffer(argument) and isinstance(storage := self.f.values[argument], Array)]
         for ring in self.rings:
             ring.held = held
-
-
-def _inside(value: SSAValue, op: Operation) -> bool:
-    owner = value.owner
-    current = owner if isinstance(owner, Operation) else owner.parent_op()
-    while current is not None:
-        if current is op:
-            return True
-        current = current.parent_op()
-    return False

@@ -45,14 +45,7 @@ def _only_loop(op: d.ForOp) -> d.ForOp | None:
 
 
 def _inside(value: SSAValue, op: d.ForOp) -> bool:
-    if isinstance(value.owner, d.ConstOp):
-        return False
-    owner: Operation | None = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
-    while owner is not None:
-        if owner is op:
-            return True
-        owner = owner.parent_op()
-    return False
+    return not isinstance(value.owner, d.ConstOp) and op.is_ancestor(value.owner)
 
 
 def _counts_up(loops: Sequence[d.ForOp]) -> bool:
