@@ -17,6 +17,7 @@ from tilejit.ops import facts, table
 from tilejit.ops.fifo import counterpart
 from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.enums import SplitMode
 from tilejit.types.values import ANY, BufferType, TileType
@@ -97,8 +98,7 @@ def gather_row(ctx: Context, args: Args, node: ast.AST) -> object:
 
 def shard(ctx: Context, args: Args, node: ast.AST) -> object:
     """The half of the running lane; the whole tile where nothing is divided."""
-    tile = args["x"]
-    assert isinstance(tile, SSAValue)
+    tile = value_of(args["x"])
     if ctx.lane is None or ctx.split is SplitMode.NONE:
         return NotImplemented
     type = d.shaped_type(tile)
@@ -205,8 +205,7 @@ def _check_freed(ctx: Context, name: str, pop: d.ApplyOp, args: Args) -> None:
     for fact in ("split", "id"):
         if args[fact] is not None and args[fact] != (given[fact] or 0):
             raise ArgumentError(f"{name} has {fact}={args[fact]}, its tile came with {fact}={given[fact] or 0}", help=f"leave `{fact}` out")
-    tile = args["tile"]
-    assert isinstance(tile, SSAValue)
+    tile = value_of(args["tile"])
     if any(isinstance(use.operation, d.EffectOp) and use.operation.op == name and use.operation.parent is ctx.builder.block for use in tile.uses):
         raise InvalidOperationError(f"{name} gives this slot back twice", help="each tile has one slot")
 

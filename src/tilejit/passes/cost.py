@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from tilejit import ops
 from tilejit.ops.facts import Effect
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import ANY, Shape, ShapedType
@@ -187,9 +188,7 @@ def trips_of(op: d.ForOp) -> int | None:
 def _inner(op: d.ApplyOp) -> int | str:
     """The extent that a matrix product sums over."""
     args = apply_args(op)
-    left = args["lhs"]
-    assert isinstance(left, SSAValue)
-    shape = d.shaped_type(left).shape
+    shape = d.shaped_type(value_of(args["lhs"])).shape
     return shape[-2 if args.get("a_trans") and len(shape) > 1 else -1]
 
 

@@ -12,6 +12,7 @@ from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.gather import PATTERNS
 from tilejit.ops.spec import Call
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import Builder, apply_args, scalar_arg
 from tilejit.tile_ir.verify import level_of
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, ShapedType, TileType
@@ -68,9 +69,7 @@ def _computed(op: d.ApplyOp, axis: int, builder: Builder, outside: Callable[[SSA
         return builder.apply_typed(ops.table()[name], {"lhs": left, "rhs": right}, [ScalarType(INDEX)])[0]
 
     def extent(name: str) -> SSAValue:
-        value = args[name]
-        assert isinstance(value, SSAValue)
-        return extent_of(value, axis, builder, outside)
+        return extent_of(value_of(args[name]), axis, builder, outside)
 
     if op.op == "concat":
         return scalar("add", extent("src0"), extent("src1"))

@@ -28,7 +28,7 @@ def gathered(row: OpSpec, args: Mapping[str, ApplyArg]) -> tuple[list[SSAValue],
             groups.append((param.name, -1))
             operands.append(arg)
         elif arg is not None and not isinstance(arg, str | int | float):
-            items = [_operand(item) for item in arg]  # type: ignore[union-attr]
+            items = [value_of(item) for item in arg]  # type: ignore[union-attr]
             groups.append((param.name, len(items)))
             operands += items
     return operands, tuple(groups), statics
@@ -47,7 +47,8 @@ def refuse_masks(row: OpSpec, args: Mapping[str, ApplyArg]) -> None:
             raise DTypeError(f"{row.name} takes numbers as `{name}`, got a mask of packed bits", help="select by it: pl.sel(mask, a, b, tmp)")
 
 
-def _operand(arg: object) -> SSAValue:
+def value_of(arg: object) -> SSAValue:
+    """An argument that is known to be an operand."""
     assert isinstance(arg, SSAValue), arg
     return arg
 

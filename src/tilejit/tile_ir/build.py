@@ -16,7 +16,7 @@ from tilejit.ops.dtype_rules import as_float, as_index
 from tilejit.ops.sizes import check_size
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.arguments import ApplyArg, _operand, _user_name, gathered, in_user_names, refuse_masks
+from tilejit.tile_ir.arguments import ApplyArg, _user_name, gathered, in_user_names, refuse_masks, value_of
 from tilejit.tile_ir.derive import counted, expand
 from tilejit.tile_ir.names import name_value
 from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
@@ -119,8 +119,8 @@ class Builder:
             raise self.misuse(error, args) from None
         for check in call.checks:
             self.check(
-                self.dim(_operand(args[check.left[0]]), check.left[1]),
-                self.dim(_operand(args[check.right[0]]), check.right[1]),
+                self.dim(value_of(args[check.left[0]]), check.left[1]),
+                self.dim(value_of(args[check.right[0]]), check.right[1]),
                 f"{row.name}: dim {check.left[1]} of {check.left[0]} and dim {check.right[1]} of {check.right[0]}",
             )
         return results
@@ -147,7 +147,7 @@ class Builder:
             type = d.type_of(arg)
             return scalar_arg(arg) if isinstance(type, ScalarType) else type
         if row.param(name).kind is ParamKind.Scalars and arg is not None:
-            return tuple(scalar_arg(_operand(item)) for item in arg)  # type: ignore[union-attr]
+            return tuple(scalar_arg(value_of(item)) for item in arg)  # type: ignore[union-attr]
         return arg
 
     def misuse(self, error: TilejitError, args: Mapping[str, ApplyArg]) -> TilejitError:
@@ -313,7 +313,7 @@ def function(
     return op, list(body.args)
 
 
-def apply_args(op: d.ApplyOp | d.EffectOp) -> dict[str, SSAValue | list[SSAValue] | object]:
+def apply_args(op: d.RowOp) -> dict[str, SSAValue | list[SSAValue] | object]:
     """The arguments of an apply op by parameter name: operands, lists of operands, statics."""
     out: dict[str, SSAValue | list[SSAValue] | object] = dict(op.statics)
     position = 0
@@ -327,12 +327,12 @@ def apply_args(op: d.ApplyOp | d.EffectOp) -> dict[str, SSAValue | list[SSAValue
     return out
 
 
-def operand(op: d.ApplyOp | d.EffectOp, name: str) -> SSAValue:
+def operand(op: d.RowOp, name: str) -> SSAValue:
     """The operand that a parameter of the row takes."""
-    return _operand(apply_args(op)[name])
+    return value_of(apply_args(op)[name])
 
 
-def operands(op: d.ApplyOp | d.EffectOp, name: str) -> list[SSAValue]:
+def operands(op: d.RowOp, name: str) -> list[SSAValue]:
     """The operands that a parameter of the row takes which is a list; empty where it was left out."""
     found = apply_args(op).get(name)
-    return [_operand(item) for item in found] if isinstance(found, list) else []  # pyright: ignore[reportUnknownVariableType]
+    return [value_of(item) for item in found] if isinstance(found, list) else []  # pyright: ignore[reportUnknownVariableType]

@@ -23,12 +23,12 @@ from tilejit.ops import facts, table
 from tilejit.ops.movement import VALID_HELP
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 
 def _scalar(f: FunctionWriter, op: d.ApplyOp, name: str) -> tuple[SSAValue, Value]:
-    value = apply_args(op)[name]
-    assert isinstance(value, SSAValue)
+    value = value_of(apply_args(op)[name])
     return value, f.scalar(value)
 
 

@@ -15,6 +15,7 @@ from tilejit.frontend.values import NoValue, describe_value, shaped, static_inte
 from tilejit.ops import table
 from tilejit.ops.ranks import REDUCIBLE
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.types.enums import ReduceOp
 from tilejit.types.values import BufferType
 
@@ -31,9 +32,7 @@ def collective(name: str, written: Sequence[str] = ("target",)) -> Callable[[Con
         ready["comm"] = group_of(ctx, args["signal"], what, args["comm"])
         ctx.builder.perform(table()[name], "pld.tensor", ready)
         for operand in written:
-            value = args[operand]
-            assert isinstance(value, SSAValue)
-            ctx.aliases.write(value)
+            ctx.aliases.write(value_of(args[operand]))
         return args["target"] if "target" in args else NoValue(what)
 
     return built

@@ -17,6 +17,7 @@ from tilejit.frontend.values import NoValue, describe_value, shaped, static_inte
 from tilejit.ops import table
 from tilejit.ops.ranks import ADDABLE
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.types.enums import AtomicType, MemorySpace
 from tilejit.types.values import BufferType, same_extent, shape_text
 
@@ -33,9 +34,7 @@ def peer_view(ctx: Context, args: Args, node: ast.AST) -> object:
 
 
 def comm(ctx: Context, args: Args, node: ast.AST) -> object:
-    window = args["window"]
-    assert isinstance(window, SSAValue)
-    return ctx.builder.comm(window)
+    return ctx.builder.comm(value_of(args["window"]))
 
 
 def remote_load(ctx: Context, args: Args, node: ast.AST) -> object:

@@ -32,6 +32,7 @@ from tilejit.dtypes import INDEX
 from tilejit.ops.gather import BLOCK_BYTES, CMP_MODES, PATTERNS
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 
@@ -148,9 +149,7 @@ def write_gather_compare(f: FunctionWriter, op: d.ApplyOp) -> None:
 def write_gatherb(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     args = apply_args(op)
-    value = args["src"]
-    assert isinstance(value, SSAValue)
-    source, offset = dense(f, value, op.span), operand(f, op, "offset")
+    source, offset = dense(f, value_of(args["src"]), op.span), operand(f, op, "offset")
     dtype = dtype_of(op.results[0])
     per_block = BLOCK_BYTES // dtype.get_byte()
     size = e.mul(size_of(e, source), source.dtype.get_byte())

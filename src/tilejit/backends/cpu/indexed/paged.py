@@ -36,6 +36,7 @@ from tilejit.dtypes import UINT32
 from tilejit.ops.gather import INDEX_HELP
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 # by index tile ----------------------------------------------------------------------------------------------------------
@@ -118,9 +119,7 @@ def _elements(f: FunctionWriter, op: d.ApplyOp, policy: str) -> None:
 
 
 def _value(op: d.ApplyOp, name: str) -> SSAValue:
-    value = apply_args(op)[name]
-    assert isinstance(value, SSAValue)
-    return value
+    return value_of(apply_args(op)[name])
 
 
 # pages ------------------------------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
-
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.indexed.cells import (
     address,
@@ -26,13 +24,13 @@ from tilejit.backends.cpu.memory.storage import Array
 from tilejit.backends.cpu.memory.window import rewritten
 from tilejit.backends.cpu.nests.nest import copy_box
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 
 def _target(f: FunctionWriter, op: d.ApplyOp, name: str, *others: Array) -> tuple[Array, list[Array]]:
     """Memory with the content of an operand that may be changed, and the other operands unaffected by that."""
-    old = apply_args(op)[name]
-    assert isinstance(old, SSAValue)
+    old = value_of(apply_args(op)[name])
     kept = [apart(f, other, f.array(old), op) for other in others]
     return rewritten(f, op, old), kept
 

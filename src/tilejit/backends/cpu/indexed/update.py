@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
-
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.indexed.cells import address, apart, cells, check_index, flat_address, index_at, load_cell, ravel, size_of, store_cell, unravel
 from tilejit.backends.cpu.llvm.text import Index
+from tilejit.backends.cpu.memory.movement import operand
 from tilejit.backends.cpu.memory.storage import Array, element_count
 from tilejit.backends.cpu.memory.window import rewritten
 from tilejit.backends.cpu.nests.nest import copy_box
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
-
-
-def _operand(f: FunctionWriter, op: d.ApplyOp | d.EffectOp, name: str) -> Array:
-    value = apply_args(op)[name]
-    assert isinstance(value, SSAValue)
-    return f.array(value)
 
 
 def write_mscatter(f: FunctionWriter, op: d.EffectOp) -> None:
     e = f.e
-    target = _operand(f, op, "output_tensor")
-    source, index = (apart(f, _operand(f, op, name), target, op) for name in ("src", "idx"))
+    target = operand(f, op, "output_tensor")
+    source, index = (apart(f, operand(f, op, name), target, op) for name in ("src", "idx"))
     box: list[Index] = [a if a == b else e.min(a, b) for a, b in zip(source.valid, index.valid, strict=True)]
     with cells(e, box) as at:
         place = index_at(e, index, at)
@@ -53,12 +47,11 @@ def _rows(f: FunctionWriter, op: d.ApplyOp | d.EffectOp, target: Array, index: A
 
 
 def write_update_in_place(f: FunctionWriter, op: d.EffectOp) -> None:
-    target = _operand(f, op, "input")
-    _rows(f, op, target, *(apart(f, _operand(f, op, name), target, op) for name in ("index", "src")))
+    target = operand(f, op, "input")
+    _rows(f, op, target, *(apart(f, operand(f, op, name), target, op) for name in ("index", "src")))
 
 
 def write_updated(f: FunctionWriter, op: d.ApplyOp) -> None:
-    old = apply_args(op)["input"]
-    assert isinstance(old, SSAValue)
-    index, source = (apart(f, _operand(f, op, name), f.array(old), op) for name in ("index", "src"))
+    old = value_of(apply_args(op)["input"])
+    index, source = (apart(f, operand(f, op, name), f.array(old), op) for name in ("index", "src"))
     _rows(f, op, rewritten(f, op, old), index, source)

@@ -14,6 +14,7 @@ from tilejit.dtypes import INT64, TASK_ID, DType
 from tilejit.ops.array import index_help
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ArrayType
 
@@ -52,8 +53,7 @@ def write_get(f: FunctionWriter, op: d.ApplyOp) -> None:
 
 
 def write_update(f: FunctionWriter, op: d.ApplyOp) -> None:
-    value = apply_args(op)["value"]
-    assert isinstance(value, SSAValue)
+    value = value_of(apply_args(op)["value"])
     type = d.type_of(value)
     position = _position(f, op)
     array = rewritten(f, op, op.args[0])

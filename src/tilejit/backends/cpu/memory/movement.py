@@ -25,6 +25,7 @@ from tilejit.ops.reshaping import moved_region
 from tilejit.ops.shapes import steps_of
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import static_shape
 
@@ -36,10 +37,8 @@ def copy_into(f: FunctionWriter, value: SSAValue, source: Array, span: Span | No
     f.values[value] = array
 
 
-def operand(f: FunctionWriter, op: d.ApplyOp, name: str) -> Array:
-    value = apply_args(op)[name]
-    assert isinstance(value, SSAValue)
-    return f.array(value)
+def operand(f: FunctionWriter, op: d.RowOp, name: str) -> Array:
+    return f.array(value_of(apply_args(op)[name]))
 
 
 def scalars(f: FunctionWriter, op: d.ApplyOp, name: str) -> list[Index] | None:
@@ -119,9 +118,7 @@ _MANY = 16
 
 def write_transpose(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
-    source = args["input"]
-    assert isinstance(source, SSAValue)
-    array = f.array(source)
+    array = f.array(value_of(args["input"]))
     first, second = args.get("axis1", -1), args.get("axis2", -2)
     assert isinstance(first, int) and isinstance(second, int)
     view = permuted(array, _swapped(array.rank, first % array.rank, second % array.rank))
@@ -184,9 +181,7 @@ def write_set_valid(f: FunctionWriter, op: d.ApplyOp) -> None:
     array = f.array(op.args[0])
     valid: list[Index] = []
     for axis, name in enumerate(("valid_rows", "valid_cols")):
-        value = args[name]
-        assert isinstance(value, SSAValue)
-        index, extent = f.index(value), array.shape[axis]
+        index, extent = f.index(value_of(args[name])), array.shape[axis]
         if not isinstance(index, int) or not isinstance(extent, int):
             failure = Failure("bounds", f"set_validshape: {name} is {{0}}, the extent is {{1}}", op.span, VALID_HELP)
             f.fail_if(f.e.icmp("ugt", index, extent), failure, [index, extent])

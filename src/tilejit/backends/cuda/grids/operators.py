@@ -14,7 +14,6 @@ from tilejit.backends.cuda.control_plane.frame import Frame, Making
 from tilejit.backends.cuda.control_plane.host import Memory, Number
 from tilejit.backends.cuda.indexed import pull
 from tilejit.backends.cuda.indexed.gather import pattern_of
-from tilejit.backends.cuda.indexed.move import value_of
 from tilejit.backends.cuda.nests.inside import is_large
 from tilejit.backends.cuda.products import dot
 from tilejit.backends.cuda.program.body import Body
@@ -24,6 +23,7 @@ from tilejit.dtypes import FP64, INDEX, INT8, INT32
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ShapedType
 

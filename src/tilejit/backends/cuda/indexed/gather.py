@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
-from tilejit.backends.cuda.indexed.move import Cells, fetch, inside, scalars, shape_of, valid_of_source, value_of, whole_tile
+from tilejit.backends.cuda.indexed.move import Cells, fetch, inside, scalars, shape_of, valid_of_source, whole_tile
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body, block_shape
 from tilejit.backends.cuda.program.buffers import is_contiguous
@@ -20,6 +20,7 @@ from tilejit.dtypes import INDEX, INT8, INT32, UINT32
 from tilejit.ops.gather import CMP_MODES, INDEX_HELP, PATTERNS
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 

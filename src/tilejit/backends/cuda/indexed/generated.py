@@ -9,7 +9,6 @@ from tilejit.backends.cuda.indexed.move import (
     flat_index,
     scalars,
     shape_of,
-    value_of,
     whole_tile,
 )
 from tilejit.backends.cuda.program import memory
@@ -20,6 +19,7 @@ from tilejit.backends.cuda.text.types import computed_in, padded, register
 from tilejit.backends.cuda.text.values import Scalar, Tile, Value, index
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 

@@ -21,6 +21,7 @@ from tilejit.ops.reshaping import Scaled, moved_region
 from tilejit.ops.shapes import steps_of
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.enums import AtomicType
 
@@ -66,11 +67,6 @@ def shape_of(op: d.ApplyOp, number: int = 0) -> tuple[int, ...]:
     shape = tuple(extent for extent in type.shape if isinstance(extent, int))
     assert len(shape) == len(type.shape), op
     return shape
-
-
-def value_of(found: object) -> SSAValue:
-    assert isinstance(found, SSAValue)
-    return found
 
 
 def valid_of_source(body: Body, value: SSAValue) -> tuple[Scalar, ...]:

@@ -12,7 +12,7 @@ from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame
 from tilejit.backends.cuda.control_plane.host import Memory, Number
 from tilejit.backends.cuda.indexed.gather import checked, in_order, pattern_of
-from tilejit.backends.cuda.indexed.move import Cells, fetch, inside, padding, scalars, stepped, value_of
+from tilejit.backends.cuda.indexed.move import Cells, fetch, inside, padding, scalars, stepped
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body
 from tilejit.backends.cuda.schedule import pull_of
@@ -21,6 +21,7 @@ from tilejit.backends.cuda.text.types import register
 from tilejit.backends.cuda.text.values import Buffer, index
 from tilejit.ops.shapes import steps_of
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 

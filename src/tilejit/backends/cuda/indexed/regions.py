@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilejit.backends.cuda.indexed.move import padding, value_of
+from tilejit.backends.cuda.indexed.move import padding
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body
 from tilejit.backends.cuda.program.masks import as_bytes
@@ -13,6 +13,7 @@ from tilejit.backends.cuda.text import numbers
 from tilejit.backends.cuda.text.values import Scalar, Tile, Value, index
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 

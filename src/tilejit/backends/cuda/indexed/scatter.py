@@ -9,7 +9,7 @@ from dataclasses import replace
 from xdsl.ir import SSAValue
 
 from tilejit.backends.cuda.indexed.gather import checked, flat, in_order, index_tile, pattern_of
-from tilejit.backends.cuda.indexed.move import Cells, fetch, shape_of, value_of, whole_tile
+from tilejit.backends.cuda.indexed.move import Cells, fetch, shape_of, whole_tile
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body, block_shape
 from tilejit.backends.cuda.program.rows import operand, result_dtype
@@ -19,6 +19,7 @@ from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import FP32, INDEX, INT32
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 

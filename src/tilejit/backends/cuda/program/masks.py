@@ -13,6 +13,7 @@ from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import BOOL, UINT8, promote
 from tilejit.ops.compare import mask_columns
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 if TYPE_CHECKING:
@@ -100,11 +101,11 @@ def common_valid(shape: Sequence[int], tiles: Sequence[Tile]) -> tuple[Scalar, .
 def select(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     """sel and sels."""
     args = apply_args(op)
-    mask = body.tile(_value(args["mask"]))
-    first = body.tile(_value(args["lhs"] if "lhs" in args else args["src"]))
-    other = body[_value(args["rhs"] if "rhs" in args else args["scalar"])] if ("rhs" in args or "scalar" in args) else Scalar("0", first.dtype, None, 0)
+    mask = body.tile(value_of(args["mask"]))
+    first = body.tile(value_of(args["lhs"] if "lhs" in args else args["src"]))
+    other = body[value_of(args["rhs"] if "rhs" in args else args["scalar"])] if ("rhs" in args or "scalar" in args) else Scalar("0", first.dtype, None, 0)
     if isinstance(other, Buffer):
-        other = body.tile(_value(args["rhs"]))
+        other = body.tile(value_of(args["rhs"]))
     assert isinstance(other, Scalar | Tile)
     flags = as_flags(body, mask, first.shape[-1])
     second = other.text if isinstance(other, Tile) else body.converted(other, first.dtype)
@@ -121,8 +122,3 @@ def select(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         bits = numbers.mul(numbers.floordiv(numbers.add(bits, index(7)), 8), index(8))
     valid[-1] = numbers.minimum(valid[-1], bits)
     return [Tile(text, first.dtype, first.shape, body.valid_of(op, 0, lambda axis: valid[axis]))]
-
-
-def _value(found: object) -> SSAValue:
-    assert isinstance(found, SSAValue)
-    return found

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import SSAValue
-
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.cuda.program import structure
@@ -18,13 +16,9 @@ from tilejit.dtypes import INDEX, TASK_ID, DType
 from tilejit.ops.array import index_help
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ScalarType
-
-
-def _value(found: object) -> SSAValue:
-    assert isinstance(found, SSAValue)
-    return found
 
 
 def array_create(body: Body, op: d.ApplyOp) -> Sequence[Value]:
@@ -42,7 +36,7 @@ def index_failure(op: d.ApplyOp, extent: int) -> Failure:
 
 def _position(body: Body, op: d.ApplyOp) -> tuple[Tile, Scalar]:
     args = apply_args(op)
-    array, at = body[_value(args["array"])], body.index(_value(args["index"]))
+    array, at = body[value_of(args["array"])], body.index(value_of(args["index"]))
     assert isinstance(array, Array)
     extent = array.tile.shape[0]
     if not (at.bounds and at.bounds[0] >= 0 and at.bounds[1] < extent):
@@ -57,7 +51,7 @@ def array_get(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 def array_update(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     tile, at = _position(body, op)
-    value = body.scalar(_value(apply_args(op)["value"]))
+    value = body.scalar(value_of(apply_args(op)["value"]))
     text = f"tl.where({body.out.arange(tile.padded[0])} == {at.text}, {body.converted(value, tile.dtype)}, {tile.text})"
     return [Array(tile.named(body.out.let(op.hint or "array", text)))]
 

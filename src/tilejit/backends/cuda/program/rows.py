@@ -19,6 +19,7 @@ from tilejit.ops.expand import must_cover
 from tilejit.ops.reduce import NOTHING_HELP, reduced_axis
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 
 
@@ -91,7 +92,7 @@ def expand(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     from tilejit.backends.cuda.rules import FORMS
 
     row, args = ops.table()[op.op], apply_args(op)
-    big, vector = operand(body, _value(args["lhs"])), operand(body, _value(args["rhs"]))
+    big, vector = operand(body, value_of(args["lhs"])), operand(body, value_of(args["rhs"]))
     assert isinstance(big, Tile) and isinstance(vector, Tile)
     dtype, combine = result_dtype(op), row.attrs["combine"]
     assert isinstance(combine, str)
@@ -158,7 +159,7 @@ def repeated(text: str, sizes: Sequence[int], columns: int) -> str:
 
 def expand_clone(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     args = apply_args(op)
-    source, target = operand(body, _value(args["src"])), _value(args["target"])
+    source, target = operand(body, value_of(args["src"])), value_of(args["target"])
     assert isinstance(source, Tile)
     found = body[target]
     like = found.shape if isinstance(found, Tile) else tuple(int(extent.const or 0) for extent in found.shape) if isinstance(found, Buffer) else ()
@@ -173,7 +174,7 @@ def expand_clone(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 def expands(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     args = apply_args(op)
-    found, value = body[_value(args["target"])], body.scalar(_value(args["scalar"]))
+    found, value = body[value_of(args["target"])], body.scalar(value_of(args["scalar"]))
     like = found.shape if isinstance(found, Tile) else tuple(int(extent.const or 0) for extent in found.shape) if isinstance(found, Buffer) else ()
     valid = found.valid if isinstance(found, Tile) else tuple(index(extent) for extent in like)
     return [filled(body, like, result_dtype(op), value, valid)]
@@ -202,7 +203,7 @@ def neutral(combine: str, dtype: DType) -> str:
 
 def reduction(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     row, args = ops.table()[op.op], apply_args(op)
-    source = operand(body, _value(args["input"]))
+    source = operand(body, value_of(args["input"]))
     assert isinstance(source, Tile)
     direction, combine = row.attrs["axis"], row.attrs["combine"]
     assert isinstance(direction, str) and isinstance(combine, str)
@@ -260,7 +261,7 @@ def part(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     from tilejit.backends.cuda.rules import FORMS
 
     args, dtype = apply_args(op), result_dtype(op)
-    left, right = operand(body, _value(args["lhs"])), operand(body, _value(args["rhs"]))
+    left, right = operand(body, value_of(args["lhs"])), operand(body, value_of(args["rhs"]))
     assert isinstance(left, Tile) and isinstance(right, Tile)
     combine = ops.table()[op.op].attrs["combine"]
     assert isinstance(combine, str)
@@ -271,8 +272,3 @@ def part(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     where = memory.mask(body.out, right.shape, right.valid)
     text = both if where is None else f"tl.where({where}, {both}, {texts[0]})"
     return [Tile(elementwise.held(body.out, text, dtype), dtype, left.shape, body.valid_of(op, 0, lambda axis: left.valid[axis]))]
-
-
-def _value(found: object) -> SSAValue:
-    assert isinstance(found, SSAValue)
-    return found

@@ -15,6 +15,7 @@ from tilejit.backends.pto.write.text import hint_of, op_name, scalar_name, store
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, DType, integer_range
 from tilejit.ops.spec import ParamKind
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args, operand
 from tilejit.tile_ir.pto.rows import EXPANDING, FUNCTIONS, PAIRS
 from tilejit.types.values import ScalarType
@@ -187,8 +188,7 @@ def leaky(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     """lrelu with a scalar slope, prelu with one per element."""
     args, dtype = apply_args(op), working_dtype(w, d.shaped_type(op.results[0]).dtype, op)
     source, out = pulled(w, operand(op, "input"), region, op, dtype), w.result(op, region, dtype)
-    slope = args["slope"]
-    assert isinstance(slope, SSAValue)
+    slope = value_of(args["slope"])
     if not is_array(slope):
         return finished(w, op, w.dest("tlrelu", [source, (scalar_as(w, slope, FP32, op), "f32")], out))
     return finished(w, op, w.dest("tprelu", [source, pulled(w, slope, region, op, dtype), w.like(out)], out))
