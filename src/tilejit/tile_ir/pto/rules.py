@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Concatenate, ParamSpec
 
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType, TensorType
@@ -11,13 +12,14 @@ from xdsl.ir import SSAValue
 from tilejit.tile_ir.pto.elements import Element
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import A5, Along, Rule
-from tilejit.tile_ir.pto.specs import Dim, TileSpec, ViewSpec
+from tilejit.tile_ir.pto.specs import TileSpec, ViewSpec
 from tilejit.tile_ir.pto.types import PartitionViewType, PtrType, TensorViewType
 
 VECTOR = ("i16", "i32", "f16", "f32")
 VECTOR_A5 = ("i8", *VECTOR, "bf16")
 FLOATS = ("f16", "f32")
 INTEGERS = ("i16", "i32")
+P = ParamSpec("P")
 
 
 def constant(value: SSAValue | None) -> int | None:
@@ -33,7 +35,7 @@ def named_tiles(op: PtoOp, names: Iterable[str]) -> list[tuple[str, TileSpec]]:
     return [(name, spec) for name in names if (spec := op.tile(name)) is not None]
 
 
-def dims(extents: Iterable[Dim]) -> str:
+def dims(extents: Iterable[object]) -> str:
     return "x".join("?" if dim is None else str(dim) for dim in extents)
 
 
@@ -55,138 +57,110 @@ def any_memref(op: PtoOp) -> bool:
 # makers of rules ----------------------------------------------------------------------------------------------------------
 
 
-def located(locations: str, *names: str, a5: str | None = None) -> Rule:
+def maker(check: Callable[Concatenate[PtoOp, str, P], str | None]) -> Callable[P, Rule]:
+    """A check with arguments of its own, as what makes a rule of them."""
+    return lambda *args, **facts: lambda op, arch: check(op, arch, *args, **facts)
+
+
+@maker
+def located(op: PtoOp, arch: str, locations: str, *names: str, a5: str | None = None) -> str | None:
     """The named tiles are in one of the memories (`vec|mat`)."""
-
-    def rule(op: PtoOp, arch: str) -> str | None:
-        allowed = (a5 if a5 is not None and arch == A5 else locations).split("|")
-        for name, spec in named_tiles(op, names):
-            if spec.loc not in allowed:
-                return f"`{name}` must be a {' or '.join(allowed)} tile, it is in {spec.loc}"
-        return None
-
-    return rule
+    allowed = (a5 if a5 is not None and arch == A5 else locations).split("|")
+    for name, spec in named_tiles(op, names):
+        if spec.loc not in allowed:
+            return f"`{name}` must be a {' or '.join(allowed)} tile, it is in {spec.loc}"
+    return None
 
 
-def same_dtype(*names: str) -> Rule:
-    def rule(op: PtoOp, arch: str) -> str | None:
-        found = named_tiles(op, names)
-        for name, spec in found[1:]:
-            if spec.element != found[0][1].element:
-                return f"`{found[0][0]}` and `{name}` need one element type, got {found[0][1].element} and {spec.element}"
-        return None
-
-    return rule
+def _alike(op: PtoOp, names: Iterable[str], what: str, fact: Callable[[TileSpec], tuple[object, ...]]) -> str | None:
+    """What is known of a fact of the named tiles agrees with that of the first."""
+    found = [(name, fact(spec)) for name, spec in named_tiles(op, names)]
+    for name, own in found[1:]:
+        if any(a is not None and b is not None and a != b for a, b in zip(found[0][1], own)):
+            return f"`{found[0][0]}` and `{name}` need {what}, got {dims(found[0][1])} and {dims(own)}"
+    return None
 
 
-def same_valid(*names: str) -> Rule:
+@maker
+def same_dtype(op: PtoOp, arch: str, *names: str) -> str | None:
+    return _alike(op, names, "one element type", lambda spec: (spec.element,))
+
+
+@maker
+def same_valid(op: PtoOp, arch: str, *names: str) -> str | None:
     """Valid extents agree wherever both are known."""
-
-    def rule(op: PtoOp, arch: str) -> str | None:
-        found = named_tiles(op, names)
-        for name, spec in found[1:]:
-            if any(a is not None and b is not None and a != b for a, b in zip(found[0][1].valid, spec.valid)):
-                return f"`{found[0][0]}` and `{name}` need the same valid region, got {dims(found[0][1].valid)} and {dims(spec.valid)}"
-        return None
-
-    return rule
+    return _alike(op, names, "the same valid region", lambda spec: spec.valid)
 
 
-def same_shape(*names: str) -> Rule:
-    def rule(op: PtoOp, arch: str) -> str | None:
-        found = named_tiles(op, names)
-        for name, spec in found[1:]:
-            if spec.shape != found[0][1].shape:
-                return f"`{found[0][0]}` and `{name}` need one shape, got {dims(found[0][1].shape)} and {dims(spec.shape)}"
-        return None
-
-    return rule
+@maker
+def same_shape(op: PtoOp, arch: str, *names: str) -> str | None:
+    return _alike(op, names, "one shape", lambda spec: spec.shape)
 
 
-def elements(name: str, allowed: tuple[str, ...], a5: tuple[str, ...] | None = None) -> Rule:
+@maker
+def elements(op: PtoOp, arch: str, name: str, allowed: tuple[str, ...], a5: tuple[str, ...] | None = None) -> str | None:
     """The element type of a tile, `ui*` counting as `i*`."""
-
-    def rule(op: PtoOp, arch: str) -> str | None:
-        spec = op.tile(name)
-        chosen = a5 if a5 is not None and arch == A5 else allowed
-        if spec is not None and spec.element.plain not in chosen:
-            return f"`{name}` must hold {', '.join(chosen)} on {'A5' if arch == A5 else 'A2/A3'}, got {spec.element}"
-        return None
-
-    return rule
+    spec = op.tile(name)
+    chosen = a5 if a5 is not None and arch == A5 else allowed
+    if spec is not None and spec.element.plain not in chosen:
+        return f"`{name}` must hold {', '.join(chosen)} on {'A5' if arch == A5 else 'A2/A3'}, got {spec.element}"
+    return None
 
 
-def scalar_like(scalar: str, tile: str) -> Rule:
+@maker
+def scalar_like(op: PtoOp, arch: str, scalar: str, tile: str) -> str | None:
     """The scalar has the element type of the tile."""
-
-    def rule(op: PtoOp, arch: str) -> str | None:
-        value, spec = op.operand(scalar), op.tile(tile)
-        if value is not None and spec is not None and str(value.type) not in (spec.element.name, spec.element.plain):
-            return f"the scalar `{scalar}` must be {spec.element}, as the tile `{tile}`; got {value.type}"
-        return None
-
-    return rule
+    value, spec = op.operand(scalar), op.tile(tile)
+    if value is not None and spec is not None and str(value.type) not in (spec.element.name, spec.element.plain):
+        return f"the scalar `{scalar}` must be {spec.element}, as the tile `{tile}`; got {value.type}"
+    return None
 
 
-def scalar_is(scalar: str, *types: str) -> Rule:
-    def rule(op: PtoOp, arch: str) -> str | None:
-        value = op.operand(scalar)
-        if value is not None and str(value.type) not in types:
-            return f"`{scalar}` must be {' or '.join(types)}, got {value.type}"
-        return None
-
-    return rule
+@maker
+def scalar_is(op: PtoOp, arch: str, scalar: str, *types: str) -> str | None:
+    value = op.operand(scalar)
+    if value is not None and str(value.type) not in types:
+        return f"`{scalar}` must be {' or '.join(types)}, got {value.type}"
+    return None
 
 
-def valid_is(name: str, axis: int, size: int) -> Rule:
+@maker
+def valid_is(op: PtoOp, arch: str, name: str, axis: int, size: int) -> str | None:
     """A valid extent has one size."""
-
-    def rule(op: PtoOp, arch: str) -> str | None:
-        spec = op.tile(name)
-        if spec is not None and spec.valid[axis] not in (None, size):
-            return f"`{name}` needs {size} valid {('row', 'column')[axis]}{'s' * (size != 1)}, got {spec.valid[axis]}"
-        return None
-
-    return rule
+    spec = op.tile(name)
+    if spec is not None and spec.valid[axis] not in (None, size):
+        return f"`{name}` needs {size} valid {('row', 'column')[axis]}{'s' * (size != 1)}, got {spec.valid[axis]}"
+    return None
 
 
-def same_valid_dim(first: str, second: str, axis: int) -> Rule:
-    def rule(op: PtoOp, arch: str) -> str | None:
-        a, b = op.tile(first), op.tile(second)
-        if a is not None and b is not None and None not in (a.valid[axis], b.valid[axis]) and a.valid[axis] != b.valid[axis]:
-            return f"`{first}` and `{second}` need as many valid {('rows', 'columns')[axis]}, got {a.valid[axis]} and {b.valid[axis]}"
-        return None
-
-    return rule
+@maker
+def same_valid_dim(op: PtoOp, arch: str, first: str, second: str, axis: int) -> str | None:
+    a, b = op.tile(first), op.tile(second)
+    if a is not None and b is not None and None not in (a.valid[axis], b.valid[axis]) and a.valid[axis] != b.valid[axis]:
+        return f"`{first}` and `{second}` need as many valid {('rows', 'columns')[axis]}, got {a.valid[axis]} and {b.valid[axis]}"
+    return None
 
 
-def unboxed_row_major(*names: str) -> Rule:
-    def rule(op: PtoOp, arch: str) -> str | None:
-        for name, spec in named_tiles(op, names):
-            if spec.blayout != "row_major":
-                return f"`{name}` must be row_major, it is {spec.blayout}"
-        return None
-
-    return rule
+@maker
+def unboxed_row_major(op: PtoOp, arch: str, *names: str) -> str | None:
+    for name, spec in named_tiles(op, names):
+        if spec.blayout != "row_major":
+            return f"`{name}` must be row_major, it is {spec.blayout}"
+    return None
 
 
-def unboxed(*names: str) -> Rule:
+@maker
+def unboxed(op: PtoOp, arch: str, *names: str) -> str | None:
     """Tiles that are read in the order of their storage."""
-
-    def rule(op: PtoOp, arch: str) -> str | None:
-        return next((f"`{name}` must not be boxed" for name, spec in named_tiles(op, names) if spec.boxed), None)
-
-    return rule
+    return next((f"`{name}` must not be boxed" for name, spec in named_tiles(op, names) if spec.boxed), None)
 
 
-def element_bytes(name: str, *sizes: int) -> Rule:
-    def rule(op: PtoOp, arch: str) -> str | None:
-        spec = op.tile(name)
-        if spec is not None and spec.element.bytes not in sizes:
-            return f"`{name}` must have elements of {', '.join(map(str, sizes))} bytes, got {spec.element}"
-        return None
-
-    return rule
+@maker
+def element_bytes(op: PtoOp, arch: str, name: str, *sizes: int) -> str | None:
+    spec = op.tile(name)
+    if spec is not None and spec.element.bytes not in sizes:
+        return f"`{name}` must have elements of {', '.join(map(str, sizes))} bytes, got {spec.element}"
+    return None
 
 
 def tensor_result(op: PtoOp, arch: str) -> str | None:
@@ -281,14 +255,11 @@ def partition(op: PtoOp, arch: str) -> str | None:
     return None
 
 
-def integer_like(*names: str) -> Rule:
+@maker
+def integer_like(op: PtoOp, arch: str, *names: str) -> str | None:
     """Operands that are counted or addressed with."""
-
-    def rule(op: PtoOp, arch: str) -> str | None:
-        for name in names:
-            for value in op.groups[name]:
-                if not isinstance(value.type, IndexType | IntegerType):
-                    return f"`{name}` must be an index or an integer, got {value.type}"
-        return None
-
-    return rule
+    for name in names:
+        for value in op.groups[name]:
+            if not isinstance(value.type, IndexType | IntegerType):
+                return f"`{name}` must be an index or an integer, got {value.type}"
+    return None

@@ -16,6 +16,7 @@ from tilejit.tile_ir.pto.rules import (
     integer_like,
     located,
     make_view,
+    maker,
     partition,
     same_dtype,
     same_shape,
@@ -257,22 +258,19 @@ def _move(op: PtoOp, arch: str) -> str | None:
     return None
 
 
-def _inside(small: str, large: str, what: str):
+@maker
+def _inside(op: PtoOp, arch: str, small: str, large: str, what: str) -> str | None:
     """Offsets and extents of a window of a tile."""
-
-    def rule(op: PtoOp, arch: str) -> str | None:
-        window, whole = op.tile(small), op.tile(large)
-        if window is None or whole is None:
-            return None
-        for axis, name in ((0, "row"), (1, "col")):
-            offset = constant(op.operand(name))
-            start = 0 if offset is None else offset
-            size = window.shape[axis] if small == "dst" else window.valid[axis] or 0
-            if start < 0 or start + size > whole.shape[axis]:
-                return f"{what} {size} {('rows', 'columns')[axis]} from {start}, but `{large}` has {whole.shape[axis]}"
+    window, whole = op.tile(small), op.tile(large)
+    if window is None or whole is None:
         return None
-
-    return rule
+    for axis, name in ((0, "row"), (1, "col")):
+        offset = constant(op.operand(name))
+        start = 0 if offset is None else offset
+        size = window.shape[axis] if small == "dst" else window.valid[axis] or 0
+        if start < 0 or start + size > whole.shape[axis]:
+            return f"{what} {size} {('rows', 'columns')[axis]} from {start}, but `{large}` has {whole.shape[axis]}"
+    return None
 
 
 def _extract(op: PtoOp, arch: str) -> str | None:

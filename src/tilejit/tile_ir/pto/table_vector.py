@@ -16,6 +16,7 @@ from tilejit.tile_ir.pto.rules import (
     elements,
     line_width,
     located,
+    maker,
     row_vector,
     same_dtype,
     same_shape,
@@ -174,13 +175,10 @@ def _column_result(op: PtoOp, arch: str) -> str | None:
     return None
 
 
-def _scratch(*architectures: str) -> Rule:
+@maker
+def _scratch(op: PtoOp, arch: str, *architectures: str) -> str | None:
     """The scratch tile is a vec tile of the data's element type."""
-
-    def rule(op: PtoOp, arch: str) -> str | None:
-        return located("vec", "tmp")(op, arch) or same_dtype("d", "tmp")(op, arch) if arch in architectures else None
-
-    return rule
+    return located("vec", "tmp")(op, arch) or same_dtype("d", "tmp")(op, arch) if arch in architectures else None
 
 
 def _row_reduction(name: str, what: str, function: object, *extra: Rule, index: bool = False) -> Row:
