@@ -13,28 +13,25 @@ from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import INTEGERS, dtype_names, fits, is_literal
 from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.spec import Array, Call, InferRule, OpSpec, Scalar, ScalarArg, Static, declare, spell
+from tilejit.ops.spec import Array, Call, InferRule, OpSpec, Scalar, ScalarArg, Static, Stub, declarator, declare, spell
 from tilejit.types.values import ArrayType, ScalarType, ValueType
 
 ELEMENTS = INTEGERS | {BOOL, TASK_ID}
 
 
-def array_op(name: str, signature: str, infer: InferRule, reference: Callable[..., object]) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def array_op(stub: Stub, name: str, signature: str, infer: InferRule, reference: Callable[..., object]) -> OpSpec:
     """Declare a row of the namespace `pl.array`."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub,
-            family="array",
-            infer=infer,
-            reference=reference,
-            dtypes=ELEMENTS,
-            spellings=spell(name, array=signature),
-            levels=("array",),
-            facts=Facts(fails=Fails.Scalars, exact=True),
-        )
-
-    return declared
+    return declare(
+        stub,
+        family="array",
+        infer=infer,
+        reference=reference,
+        dtypes=ELEMENTS,
+        spellings=spell(name, array=signature),
+        levels=("array",),
+        facts=Facts(fails=Fails.Scalars, exact=True),
+    )
 
 
 def index_help(extent: int) -> str:

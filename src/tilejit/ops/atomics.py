@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilejit.dtypes import DType
 from tilejit.ops.dtype_rules import BITS, INTEGERS, NUMBERS, PLAIN
-from tilejit.ops.spec import OpSpec, Scalar, Scalars, Value, spell
+from tilejit.ops.spec import OpSpec, Scalar, Scalars, Stub, Value, declarator, spell
 from tilejit.ops.structural import structural
 
 
-def _atomic(dtypes: frozenset[DType], combine: str | None = None, signature: str = "(tensor, indices, value)") -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def _atomic(stub: Stub, dtypes: frozenset[DType], combine: str | None = None, signature: str = "(tensor, indices, value)") -> OpSpec:
     """Declare such a row; `combine` names the row that makes the new element of the old one and the value."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        spellings = spell(stub.__name__, pl="=tensor", tensor=signature)
-        return structural(*spellings, dtypes=dtypes, flat_index=True, atomic=True, combine=combine)(stub)
-
-    return declared
+    spellings = spell(stub.__name__, pl="=tensor", tensor=signature)
+    return structural(*spellings, dtypes=dtypes, flat_index=True, atomic=True, combine=combine)(stub)
 
 
 @_atomic(NUMBERS, "add")

@@ -7,7 +7,7 @@ specialiser runs it to learn the types of the results. Values are opaque: the ki
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any, NoReturn, Protocol
 
@@ -15,7 +15,7 @@ from tilejit.dtypes import DType
 from tilejit.errors import ArgumentError, DTypeError, InternalError, ShapeError
 from tilejit.ops.dtype_rules import NUMBERS, dtype_names
 from tilejit.ops.facts import PLAIN, Facts
-from tilejit.ops.spec import Call, OpSpec, Spelling, declare
+from tilejit.ops.spec import Call, OpSpec, Spelling, Stub, declarator, declare
 from tilejit.types.values import ShapedType
 
 Handle = Any
@@ -60,17 +60,16 @@ def _reference(**_: object) -> NoReturn:
     raise InternalError("composed ops have no reference of their own: their steps have one")
 
 
-def composed(*spellings: Spelling, dtypes: Iterable[DType] = NUMBERS, levels: Iterable[str] | None = None, facts: Facts = PLAIN, name: str | None = None, **attrs: object):
+@declarator
+def composed(
+    define: Stub, *spellings: Spelling, dtypes: Iterable[DType] = NUMBERS, levels: Iterable[str] | None = None, facts: Facts = PLAIN, name: str | None = None, **attrs: object
+) -> OpSpec:
     """Declare a row by the function that composes it: its first parameter is the kit, the others are those of the row."""
-
-    def declared(define: Callable[..., object]) -> OpSpec:
-        signature = inspect.signature(define)
-        define.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-        return declare(
-            define, family="composed", infer=_infer, reference=_reference, dtypes=frozenset(dtypes), spellings=spellings, levels=levels, name=name, facts=facts, compose=define, attrs=attrs
-        )  # fmt: skip
-
-    return declared
+    signature = inspect.signature(define)
+    define.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    return declare(
+        define, family="composed", infer=_infer, reference=_reference, dtypes=frozenset(dtypes), spellings=spellings, levels=levels, name=name, facts=facts, compose=define, attrs=attrs
+    )  # fmt: skip
 
 
 # what composed rows have in common ------------------------------------------------------------------------------------

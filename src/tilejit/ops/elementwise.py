@@ -24,14 +24,16 @@ from tilejit.dtypes import BOOL, FP32, FP64, DType, dtype_of_numpy, promote
 from tilejit.ops.dtype_rules import DTypeRule, is_literal, operands, promoted, require
 from tilejit.ops.facts import PLAIN, Facts, Valid
 from tilejit.ops.shape_rules import broadcast_shapes, common_valid, result_type, same_shapes
-from tilejit.ops.spec import Call, OpSpec, ScalarArg, Spelling, declare
+from tilejit.ops.spec import Call, OpSpec, ScalarArg, Spelling, Stub, declarator, declare
 from tilejit.types.values import ScalarType, ShapedType, ValueType
 
 Check = Callable[[Call], None]
 EVERYWHERE = ("scalar", "tensor", "tile")
 
 
+@declarator
 def elementwise(
+    stub: Stub,
     *,
     reference: Callable[..., Any],
     dtypes: Iterable[DType],
@@ -46,7 +48,7 @@ def elementwise(
     check: Check | None = None,
     facts: Facts = PLAIN,
     derived: Callable[..., object] | None = None,
-) -> Callable[[Callable[..., object]], OpSpec]:
+) -> OpSpec:
     """Declare an elementwise row.
 
     `scalar_dtypes`: what it takes at scalar level, where that differs; `broadcast`: levels at which shapes may differ;
@@ -69,22 +71,18 @@ def elementwise(
             return (ScalarType(dtype),)
         shape = broadcast_shapes(call, shaped) if call.level in stretching else same_shapes(call, shaped)
         return (result_type(call, shape, dtype, common_valid(call, shaped, shape)),)
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub,
-            family="elementwise",
-            infer=infer,
-            reference=reference,
-            dtypes=accepted,
-            spellings=spellings,
-            levels=levels,
-            attrs={"compute": compute, "keep": keep, "takes": takes},
-            facts=replace(facts, valid=Valid.Common),
-            derived=derived,
-        )
-
-    return declared
+    return declare(
+        stub,
+        family="elementwise",
+        infer=infer,
+        reference=reference,
+        dtypes=accepted,
+        spellings=spellings,
+        levels=levels,
+        attrs={"compute": compute, "keep": keep, "takes": takes},
+        facts=replace(facts, valid=Valid.Common),
+        derived=derived,
+    )
 
 
 def compute_dtype(row: OpSpec, operand: str, dtypes: Mapping[str, DType], result: DType) -> DType:

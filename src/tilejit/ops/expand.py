@@ -20,7 +20,7 @@ from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts, Fails, Valid
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import agree, broadcast_shapes, common_valid, result_type
-from tilejit.ops.spec import Call, Operand, OpSpec, ScalarArg, Scratch, Spelling, Value, declare, spell
+from tilejit.ops.spec import Call, Operand, OpSpec, ScalarArg, Scratch, Spelling, Stub, Value, declarator, declare, spell
 from tilejit.types.values import Dim, ShapedType, TileType, ValueType, shape_text
 
 
@@ -131,24 +131,21 @@ def _spellings(name: str, tmp: bool) -> tuple[Spelling, ...]:
     return spell(name, pl=f"(lhs, rhs{extra})", tensor=f"({tensor}, {vector})", tile=f"({first}, {vector}{extra})")
 
 
-def expand(combine: str, dtypes: Iterable[DType] = NUMBERS, tmp: bool = False, cost: int = 1, exact: bool = False) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def expand(stub: Stub, combine: str, dtypes: Iterable[DType] = NUMBERS, tmp: bool = False, cost: int = 1, exact: bool = False) -> OpSpec:
     """Declare an expand row; its direction is in its name."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        name = stub.__name__
-        axis = name[:3]
-        return declare(
-            stub,
-            family="expand",
-            infer=_infer,
-            reference=_reference(name, axis, combine),
-            dtypes=frozenset(dtypes),
-            spellings=_spellings(name, tmp),
-            attrs={"axis": axis, "combine": combine},
-            facts=Facts(fails=Fails.Region, valid=Valid.Spread, cost=cost, exact=exact),
-        )
-
-    return declared
+    name = stub.__name__
+    axis = name[:3]
+    return declare(
+        stub,
+        family="expand",
+        infer=_infer,
+        reference=_reference(name, axis, combine),
+        dtypes=frozenset(dtypes),
+        spellings=_spellings(name, tmp),
+        attrs={"axis": axis, "combine": combine},
+        facts=Facts(fails=Fails.Region, valid=Valid.Spread, cost=cost, exact=exact),
+    )
 
 
 @expand("add", tmp=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NoReturn
 
 from tilejit.dtypes import INDEX, INT32, DType
@@ -10,7 +9,7 @@ from tilejit.errors import ArgumentError, DTypeError, InternalError, ShapeError
 from tilejit.ops.facts import Effect, Facts, Fifo
 from tilejit.ops.movement import STORABLE
 from tilejit.ops.shape_rules import new_shape
-from tilejit.ops.spec import TABLE, Call, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Value, declare, spell
+from tilejit.ops.spec import TABLE, Call, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Stub, Value, declarator, declare, spell
 from tilejit.ops.sync import SYSTEM, effect, whole_number
 from tilejit.types.values import ShapedType, TileType, ValueType
 
@@ -147,13 +146,10 @@ def _taken(**_: object) -> NoReturn:
     raise InternalError("what arrives is known to the backend only")
 
 
-def pop(*spellings: Spelling, side: str, lane: bool = False) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def pop(stub: Stub, *spellings: Spelling, side: str, lane: bool = False) -> OpSpec:
     """Declare a row that takes a tile out of a FIFO: no two calls give the same."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(stub, family="fifo", infer=_infer_pop, reference=_taken, dtypes=STORABLE, spellings=spellings, levels=SYSTEM, facts=_part(side, "pop", lane))
-
-    return declared
+    return declare(stub, family="fifo", infer=_infer_pop, reference=_taken, dtypes=STORABLE, spellings=spellings, levels=SYSTEM, facts=_part(side, "pop", lane))
 
 
 @pop(*spell("tpop_from_aic", pl="=system", system="(*, shape=None, dtype=None, split=0, lane_stride=None, id=None)"), side="vector")

@@ -19,7 +19,7 @@ from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import agree, require_rank, result_type, smaller
-from tilejit.ops.spec import Call, ExtentCheck, OpSpec, Scalar, ScalarArg, Spelling, Static, Value, declare, spell
+from tilejit.ops.spec import Call, ExtentCheck, OpSpec, Scalar, ScalarArg, Spelling, Static, Stub, Value, declarator, declare, spell
 from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, ValueType, same_extent, shape_text
 
 GEMV_DTYPES = frozenset({INT8, FP16, BF16, FP32, FP64})
@@ -240,24 +240,21 @@ def _reference(name: str) -> Callable[..., ArrayValue]:
 # rows -----------------------------------------------------------------------------------------------------------------
 
 
+@declarator
 def matrix_product(
-    spellings: Sequence[Spelling], dtypes: Iterable[DType] = FACTORS, ranks: tuple[int, ...] | None = (2,), one_row: bool = False, operator: str | None = None
-) -> Callable[[Callable[..., object]], OpSpec]:
+    stub: Stub, spellings: Sequence[Spelling], dtypes: Iterable[DType] = FACTORS, ranks: tuple[int, ...] | None = (2,), one_row: bool = False, operator: str | None = None
+) -> OpSpec:
     """Declare a product; `ranks` of its tiles, `one_row`: lhs is a vector [1, K]."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub,
-            family="matmul",
-            infer=_infer,
-            reference=_reference(stub.__name__),
-            dtypes=frozenset(dtypes),
-            spellings=spellings,
-            attrs={"ranks": ranks, "one_row": one_row},
-            facts=Facts(fails=Fails.Region, operator=operator),
-        )
-
-    return declared
+    return declare(
+        stub,
+        family="matmul",
+        infer=_infer,
+        reference=_reference(stub.__name__),
+        dtypes=frozenset(dtypes),
+        spellings=spellings,
+        attrs={"ranks": ranks, "one_row": one_row},
+        facts=Facts(fails=Fails.Region, operator=operator),
+    )
 
 
 _MATMUL = "(lhs, rhs, out_dtype=None, a_trans=False, b_trans=False, c_matrix_nz=False)"

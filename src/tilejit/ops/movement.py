@@ -16,7 +16,7 @@ from tilejit.ops.evaluate import ArrayValue, placed, poison
 from tilejit.ops.facts import PLAIN, Facts, Fails
 from tilejit.ops.reshaping import dims_of, moved_region
 from tilejit.ops.shape_rules import agree, new_shape, require_rank, result_type, smaller
-from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Scratch, Spelling, Static, Value, declare, spell
+from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Scratch, Spelling, Static, Stub, Value, declarator, declare, spell
 from tilejit.types.enums import MemorySpace
 from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, Valid, ValueType, shape_text, static_shape
 
@@ -24,7 +24,9 @@ STORABLE = frozenset(dtype for dtype in DTYPES.values() if dtype.numpy_name is n
 """Element types that exist as arrays."""
 
 
+@declarator
 def movement(
+    stub: Stub,
     *spellings: Spelling,
     infer: InferRule,
     reference: Callable[..., object],
@@ -33,25 +35,21 @@ def movement(
     attrs: Mapping[str, object] | None = None,
     facts: Facts = PLAIN,
     name: str | None = None,
-) -> Callable[[Callable[..., object]], OpSpec]:
+) -> OpSpec:
     """Declare a movement row. `attrs["on_buffer"]` names the structural op ("window", "view", "store", "write") that the
     front end builds instead when the first operand is a buffer."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub,
-            name=name,
-            family="movement",
-            infer=infer,
-            reference=reference,
-            dtypes=frozenset(dtypes),
-            spellings=spellings,
-            levels=levels,
-            attrs=attrs,
-            facts=replace(facts, exact=True),
-        )
-
-    return declared
+    return declare(
+        stub,
+        name=name,
+        family="movement",
+        infer=infer,
+        reference=reference,
+        dtypes=frozenset(dtypes),
+        spellings=spellings,
+        levels=levels,
+        attrs=attrs,
+        facts=replace(facts, exact=True),
+    )
 
 
 # axes -----------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.shape_rules import require_rank, require_static, result_type
-from tilejit.ops.spec import Call, OpSpec, Value, declare, spell
+from tilejit.ops.spec import Call, OpSpec, Stub, Value, declarator, declare, spell
 from tilejit.types.values import TileType, ValueType, shape_text
 
 BLOCK = 32
@@ -58,21 +57,18 @@ def _reference(
     return placed(out, out.shape, FP32)
 
 
-def scaled_product(signature: str) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def scaled_product(stub: Stub, signature: str) -> OpSpec:
     """Declare a block-scaled product of tiles."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub,
-            family="mx",
-            infer=_infer,
-            reference=_reference,
-            dtypes=ELEMENTS,
-            spellings=spell(stub.__name__, pl="=tile", tile=signature),
-            facts=Facts(fails=Fails.Region),
-        )
-
-    return declared
+    return declare(
+        stub,
+        family="mx",
+        infer=_infer,
+        reference=_reference,
+        dtypes=ELEMENTS,
+        spellings=spell(stub.__name__, pl="=tile", tile=signature),
+        facts=Facts(fails=Fails.Region),
+    )
 
 
 @scaled_product("(lhs, lhs_scale, rhs, rhs_scale)")

@@ -13,7 +13,7 @@ from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import result_type, same_shapes
-from tilejit.ops.spec import Call, OpSpec, Value, declare, spell
+from tilejit.ops.spec import Call, OpSpec, Stub, Value, declarator, declare, spell
 from tilejit.types.values import TileType, ValueType
 
 COMBINERS: dict[str, Callable[[NDArray, NDArray], NDArray]] = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
@@ -39,22 +39,19 @@ def _reference(combine: str) -> Callable[..., ArrayValue]:
     return evaluate
 
 
-def part(combine: str) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def part(stub: Stub, combine: str) -> OpSpec:
     """Declare a part op with one of COMBINERS."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub,
-            family="part",
-            infer=_infer,
-            reference=_reference(combine),
-            dtypes=NUMBERS,
-            spellings=spell(stub.__name__, pl="(lhs, rhs)", tensor="(lhs, rhs)", tile="(src0, src1)"),
-            attrs={"combine": combine},
-            facts=Facts(exact=combine in ("maximum", "minimum")),
-        )
-
-    return declared
+    return declare(
+        stub,
+        family="part",
+        infer=_infer,
+        reference=_reference(combine),
+        dtypes=NUMBERS,
+        spellings=spell(stub.__name__, pl="(lhs, rhs)", tensor="(lhs, rhs)", tile="(src0, src1)"),
+        attrs={"combine": combine},
+        facts=Facts(exact=combine in ("maximum", "minimum")),
+    )
 
 
 @part("add")

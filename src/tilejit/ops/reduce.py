@@ -20,7 +20,7 @@ from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts, Fails, Valid
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import result_type
-from tilejit.ops.spec import Call, OpSpec, Scratch, Value, declare, spell
+from tilejit.ops.spec import Call, OpSpec, Scratch, Stub, Value, declarator, declare, spell
 from tilejit.types.values import ShapedType, TileType, ValueType, shape_text
 
 COMBINERS: dict[str, Callable[..., NDArray]] = {
@@ -91,26 +91,23 @@ def _reference(name: str, direction: str, combine: str) -> Callable[..., Any]:
     return evaluate
 
 
-def reduction(axis: str, combine: str, tmp: bool = True, dtypes: Iterable[DType] = NUMBERS) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def reduction(stub: Stub, axis: str, combine: str, tmp: bool = True, dtypes: Iterable[DType] = NUMBERS) -> OpSpec:
     """Declare a reduction along "row" or "col" with one of COMBINERS; `tmp`: whether its tile form takes a scratch tile, which it does not need."""
     pl = "(input, tmp_tile=None)" if tmp else "(input)"
     tile = "(tile, tmp_tile=None)" if tmp else "(tile)"
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        name = stub.__name__
-        return declare(
-            stub,
-            family="reduction",
-            infer=_infer,
-            reference=_reference(name, axis, combine),
-            dtypes=frozenset(dtypes),
-            spellings=spell(name, pl=pl, tensor="(input)", tile=tile),
-            attrs={"axis": axis, "combine": combine},
-            # Nothing has a largest element: an extreme of an empty axis fails.
-            facts=Facts(valid=Valid.Folded, exact=combine in _EXTREMES, fails=Fails.Region if combine in _EXTREMES else Fails.Never),
-        )
-
-    return declared
+    name = stub.__name__
+    return declare(
+        stub,
+        family="reduction",
+        infer=_infer,
+        reference=_reference(name, axis, combine),
+        dtypes=frozenset(dtypes),
+        spellings=spell(name, pl=pl, tensor="(input)", tile=tile),
+        attrs={"axis": axis, "combine": combine},
+        # Nothing has a largest element: an extreme of an empty axis fails.
+        facts=Facts(valid=Valid.Folded, exact=combine in _EXTREMES, fails=Fails.Region if combine in _EXTREMES else Fails.Never),
+    )
 
 
 _WITH_MASKS = NUMBERS | {BOOL}

@@ -19,7 +19,7 @@ from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts
 from tilejit.ops.movement import STORABLE
 from tilejit.ops.shape_rules import result_type
-from tilejit.ops.spec import Call, OpSpec, Static, Value, declare, spell
+from tilejit.ops.spec import Call, OpSpec, Static, Stub, Value, declarator, declare, spell
 from tilejit.types.values import BufferType, TileType, ValueType, shape_text
 
 _ACCUMULATE: dict[str, Callable[..., Any]] = {
@@ -56,22 +56,19 @@ def _reference(combine: str) -> Callable[..., Any]:
 _SCAN = "(input, axis=-1)"
 
 
-def scan(combine: str) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def scan(stub: Stub, combine: str) -> OpSpec:
     """Declare a running reduction."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub,
-            family="scan",
-            infer=_infer,
-            reference=_reference(combine),
-            dtypes=NUMBERS,
-            spellings=spell(stub.__name__, pl=_SCAN, tensor=_SCAN, tile="(tile, axis=-1)"),
-            attrs={"combine": combine},
-            facts=Facts(exact=combine in ("max", "min")),
-        )
-
-    return declared
+    return declare(
+        stub,
+        family="scan",
+        infer=_infer,
+        reference=_reference(combine),
+        dtypes=NUMBERS,
+        spellings=spell(stub.__name__, pl=_SCAN, tensor=_SCAN, tile="(tile, axis=-1)"),
+        attrs={"combine": combine},
+        facts=Facts(exact=combine in ("max", "min")),
+    )
 
 
 @scan("sum")

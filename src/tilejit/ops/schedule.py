@@ -11,7 +11,7 @@ from tilejit.dtypes import INDEX, TASK_ID
 from tilejit.errors import InternalError
 from tilejit.ops.facts import Effect, Facts
 from tilejit.ops.shape_rules import require_rank
-from tilejit.ops.spec import Call, OpSpec, Spelling, Static, Value, declare, spell
+from tilejit.ops.spec import Call, OpSpec, Spelling, Static, Stub, Value, declarator, declare, spell
 from tilejit.ops.structural import structural
 from tilejit.ops.sync import SYSTEM, effect
 from tilejit.types.values import ScalarType, ValueType
@@ -27,14 +27,11 @@ def _reference(**_: object) -> NoReturn:
     raise InternalError("where code runs is known to the backend only")
 
 
-def place(facts: Facts) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def place(stub: Stub, facts: Facts) -> OpSpec:
     """Declare a row that asks where the code runs: an INDEX that the backend knows."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        spellings = spell(stub.__name__, pl="=tensor", tensor="()", tile="()")
-        return declare(stub, family="place", infer=_infer, reference=_reference, dtypes=(), spellings=spellings, facts=facts)
-
-    return declared
+    spellings = spell(stub.__name__, pl="=tensor", tensor="()", tile="()")
+    return declare(stub, family="place", infer=_infer, reference=_reference, dtypes=(), spellings=spellings, facts=facts)
 
 
 @place(Facts(effect=Effect.Place))
@@ -72,14 +69,11 @@ def _count(count: int) -> Callable[..., object]:
     return lambda **_: np.int64(count)
 
 
-def machine(count: int) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def machine(stub: Stub, count: int) -> OpSpec:
     """Declare a row that asks how many cores there are."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        spellings = spell(stub.__name__, system="()")
-        return declare(stub, family="machine", infer=_infer, reference=_count(count), dtypes=(INDEX,), spellings=spellings, levels=SYSTEM)
-
-    return declared
+    spellings = spell(stub.__name__, system="()")
+    return declare(stub, family="machine", infer=_infer, reference=_count(count), dtypes=(INDEX,), spellings=spellings, levels=SYSTEM)
 
 
 @machine(CLUSTERS)

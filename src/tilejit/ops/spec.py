@@ -9,7 +9,7 @@ import enum
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec
 
 from tilejit.dtypes import DType
 from tilejit.errors import InvalidOperationError
@@ -211,8 +211,13 @@ TABLE: dict[str, OpSpec] = {}
 """Every op by its canonical name. `ops.table()` makes sure that all rows are loaded."""
 
 
+Stub = Callable[..., object]
+"""Gives a row its name, its parameters and its docs."""
+_Facts = ParamSpec("_Facts")
+
+
 def declare(
-    stub: Callable[..., object],
+    stub: Stub,
     *,
     family: str,
     infer: InferRule,
@@ -253,6 +258,11 @@ def declare(
     assert row.doc, f"op {row.name} has no docstring"
     TABLE[row.name] = row
     return row
+
+
+def declarator(declared: Callable[Concatenate[Stub, _Facts], OpSpec]) -> Callable[_Facts, Callable[[Stub], OpSpec]]:
+    """What declares the rows of a family from stubs and further facts, as a decorator that takes those facts."""
+    return lambda *args, **facts: lambda stub: declared(stub, *args, **facts)
 
 
 def spell(

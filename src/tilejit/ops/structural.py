@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NoReturn
 
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import InternalError
 from tilejit.ops.facts import PLAIN, Facts
-from tilejit.ops.spec import Call, OpSpec, Scalar, Scalars, Spelling, Static, Value, declare, spell
+from tilejit.ops.spec import Call, OpSpec, Scalar, Scalars, Spelling, Static, Stub, Value, declarator, declare, spell
 from tilejit.types.enums import AtomicType, MemorySpace, TensorLayout
 
 
@@ -20,15 +20,12 @@ def _reference(**_: object) -> NoReturn:
     raise InternalError("structural ops have no reference of their own")
 
 
-def structural(*spellings: Spelling, facts: Facts = PLAIN, dtypes: Iterable[DType] = DTYPES.values(), **attrs: object) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def structural(stub: Stub, *spellings: Spelling, facts: Facts = PLAIN, dtypes: Iterable[DType] = DTYPES.values(), **attrs: object) -> OpSpec:
     """Declare the public name of an op that the front end builds."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub, family="structural", infer=_infer, reference=_reference, dtypes=frozenset(dtypes), spellings=spellings, attrs=attrs, facts=facts
-        )  # fmt: skip
-
-    return declared
+    return declare(
+        stub, family="structural", infer=_infer, reference=_reference, dtypes=frozenset(dtypes), spellings=spellings, attrs=attrs, facts=facts
+    )  # fmt: skip
 
 
 @structural(

@@ -18,7 +18,7 @@ from tilejit.ops.dtype_rules import require
 from tilejit.ops.facts import Effect, Facts
 from tilejit.ops.movement import STORABLE
 from tilejit.ops.shape_rules import extents
-from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Value, declare, spell
+from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Stub, Value, declarator, declare, spell
 from tilejit.types.annotations import AUTO
 from tilejit.types.enums import PipeType
 from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
@@ -34,7 +34,8 @@ EVENTS = 14
 """Cube and vector cores share events 0 to 13."""
 
 
-def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, facts: Facts = ORDER, family: str = "effect") -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def effect(stub: Stub, *spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, facts: Facts = ORDER, family: str = "effect") -> OpSpec:
     """Declare a statement without result: the front end checks it and keeps it as `tile.effect`."""
 
     def infer(call: Call) -> tuple[ValueType, ...]:
@@ -42,19 +43,16 @@ def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[st
             check(call)
         return ()
 
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub,
-            family=family,
-            infer=infer,
-            reference=_nothing,
-            dtypes=frozenset(DTYPES.values()),
-            spellings=spellings,
-            levels=levels,
-            facts=facts,
-        )
-
-    return declared
+    return declare(
+        stub,
+        family=family,
+        infer=infer,
+        reference=_nothing,
+        dtypes=frozenset(DTYPES.values()),
+        spellings=spellings,
+        levels=levels,
+        facts=facts,
+    )
 
 
 def _nothing(**_: object) -> tuple[object, ...]:
@@ -221,15 +219,12 @@ def _reserve(results: tuple[ScalarType, ...], name: str, size: int, base: int) -
     return np.int32(max(base, 0))
 
 
-def address(*spellings: Spelling, infer: InferRule, reference: Callable[..., object]) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def address(stub: Stub, *spellings: Spelling, infer: InferRule, reference: Callable[..., object]) -> OpSpec:
     """Declare a row that gives an address in on-chip memory: a number that only Ascend looks at."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub, family="address", infer=infer, reference=reference, dtypes=(INT32,), spellings=spellings, levels=SYSTEM
-        )
-
-    return declared
+    return declare(
+        stub, family="address", infer=infer, reference=reference, dtypes=(INT32,), spellings=spellings, levels=SYSTEM
+    )
 
 
 @address(*spell("reserve_buffer", pl="=system", system="(*, name, size, base=AUTO)"), infer=_infer_reserve, reference=_reserve)
@@ -266,14 +261,11 @@ def _crossing(results: tuple[TileType, ...], x: Any) -> Any:
     return x
 
 
-def crossing(facts: Facts) -> Callable[[Callable[..., object]], OpSpec]:
+@declarator
+def crossing(stub: Stub, facts: Facts) -> OpSpec:
     """Declare a row that hands a tile from one kind of core to the other; outside pl.split_aiv the tile stays whole."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        spellings = spell(stub.__name__, pl="=tile", tile="(x)")
-        return declare(stub, family="movement", infer=_infer_crossing, reference=_crossing, dtypes=STORABLE, spellings=spellings, facts=facts)
-
-    return declared
+    spellings = spell(stub.__name__, pl="=tile", tile="(x)")
+    return declare(stub, family="movement", infer=_infer_crossing, reference=_crossing, dtypes=STORABLE, spellings=spellings, facts=facts)
 
 
 @crossing(Facts(view_of="x", exact=True, varies_by_lane=True))

@@ -16,7 +16,7 @@ from tilejit.ops.dtype_rules import DTypeRule, promoted
 from tilejit.ops.elementwise import EVERYWHERE, Check, elementwise
 from tilejit.ops.facts import PLAIN, Facts
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.spec import TABLE, OpSpec, Spelling
+from tilejit.ops.spec import TABLE, OpSpec, Spelling, Stub, declarator
 
 Number = int | float
 Derivation = Callable[..., object]
@@ -85,7 +85,9 @@ def term_of(row: OpSpec, statics: Mapping[str, object]) -> Step:
     return root
 
 
+@declarator
 def derived(
+    stub: Stub,
     term: Derivation,
     *,
     dtypes: Iterable[DType],
@@ -95,19 +97,16 @@ def derived(
     takes: tuple[str, ...] = (),
     check: Check | None = None,
     facts: Facts = PLAIN,
-) -> Callable[[Callable[..., object]], OpSpec]:
+) -> OpSpec:
     """Declare an elementwise row as a term over others; unless it is exact, its steps are computed in FP32 and rounded once, at the end."""
 
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        def reference(*arrays: NDArray, **statics: object) -> NDArray:
-            return _computed(row, arrays, statics)
+    def reference(*arrays: NDArray, **statics: object) -> NDArray:
+        return _computed(row, arrays, statics)
 
-        row = elementwise(
-            reference=reference, dtypes=dtypes, spellings=spellings, result=result, levels=levels, takes=takes, check=check, facts=facts, derived=term
-        )(stub)
-        return row
-
-    return declared
+    row = elementwise(
+        reference=reference, dtypes=dtypes, spellings=spellings, result=result, levels=levels, takes=takes, check=check, facts=facts, derived=term
+    )(stub)
+    return row
 
 
 def _computed(row: OpSpec, arrays: Sequence[NDArray], statics: Mapping[str, object]) -> NDArray:
