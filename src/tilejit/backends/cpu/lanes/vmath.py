@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tilejit.backends.cpu.lanes import coefficients as c
 from tilejit.backends.cpu.lanes import vmath_double, vmath_double_pairs, vmath_precise
-from tilejit.backends.cpu.lanes.vmath_blocks import MAGIC, at_least, at_most, bits_of, fabs, fma, lookup, polynomial, scale
+from tilejit.backends.cpu.lanes.vmath_blocks import MAGIC, at_least, at_most, bits_of, fabs, fma, log_ends, lookup, polynomial, scale
 from tilejit.backends.cpu.lanes.vmath_wide import fmod, power, trigonometric
 from tilejit.backends.cpu.llvm.text import Emitter, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, convert, element_of, fcmp, icmp, intrinsic, select, unary, width_of
@@ -91,10 +91,7 @@ def _log(e: Emitter, x: Value) -> Value:
     tail = binary(e, "fmul", binary(e, "fmul", square, f), polynomial(e, f, c.LOG))
     tail = fma(e, n, constant(x.type, c.LN2[1]), tail)
     tail = fma(e, square, constant(x.type, -0.5), tail)
-    out = fma(e, n, constant(x.type, c.LN2[0]), binary(e, "fadd", f, tail))
-    out = select(e, fcmp(e, "oeq", x, constant(x.type, _INF)), x, out)
-    out = select(e, fcmp(e, "oeq", x, constant(x.type, 0)), constant(x.type, -_INF), out)
-    return select(e, fcmp(e, "ult", x, constant(x.type, 0)), constant(x.type, float("nan")), out)
+    return log_ends(e, x, fma(e, n, constant(x.type, c.LN2[0]), binary(e, "fadd", f, tail)))
 
 
 def _tanh(e: Emitter, x: Value) -> Value:

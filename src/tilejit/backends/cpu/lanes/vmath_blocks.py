@@ -43,6 +43,13 @@ def polynomial(e: Emitter, x: Value, coefficients: Sequence[float]) -> Value:
     return out
 
 
+def log_ends(e: Emitter, x: Value, out: Value) -> Value:
+    """A logarithm of positive finite lanes, and what it is of all others."""
+    out = select(e, fcmp(e, "oeq", x, constant(x.type, float("inf"))), x, out)
+    out = select(e, fcmp(e, "oeq", x, constant(x.type, 0)), constant(x.type, -float("inf")), out)
+    return select(e, fcmp(e, "ult", x, constant(x.type, 0)), constant(x.type, float("nan")), out)
+
+
 def at_most(e: Emitter, x: Value, limit: float) -> Value:
     """min(x, limit); NaN passes."""
     bound = constant(x.type, limit)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from tilejit.backends.cpu.lanes import coefficients as c
-from tilejit.backends.cpu.lanes.vmath_blocks import at_least, at_most, bits_of, fabs, fma, polynomial
+from tilejit.backends.cpu.lanes.vmath_blocks import at_least, at_most, bits_of, fabs, fma, log_ends, polynomial
 from tilejit.backends.cpu.lanes.vmath_precise import erf_series, looked_up
 from tilejit.backends.cpu.llvm.text import Emitter, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, convert, fcmp, intrinsic, select, unary
@@ -125,10 +125,7 @@ def log(e: Emitter, x: Value) -> Value:
     tail = binary(e, "fmul", s, fma(e, z, polynomial(e, z, _LOG), half))
     tail = fma(e, n, constant(x.type, c.LN2_WIDE[1]), tail)
     near = binary(e, "fsub", f, binary(e, "fsub", half, tail))
-    out = fma(e, n, constant(x.type, c.LN2_WIDE[0]), near)
-    out = select(e, fcmp(e, "oeq", x, constant(x.type, _INF)), x, out)
-    out = select(e, fcmp(e, "oeq", x, constant(x.type, 0)), constant(x.type, -_INF), out)
-    return select(e, fcmp(e, "ult", x, constant(x.type, 0)), constant(x.type, float("nan")), out)
+    return log_ends(e, x, fma(e, n, constant(x.type, c.LN2_WIDE[0]), near))
 
 
 # erf --------------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tilejit.backends.cpu.lanes import coefficients as c
 from tilejit.backends.cpu.lanes.vmath_blocks import any_lane, bits_of, fabs, fma, polynomial
 from tilejit.backends.cpu.lanes.vmath_double import MAGIC, even_series, exp_of_sum, mantissa_and_exponent, odd_series, power_of_two
-from tilejit.backends.cpu.lanes.vmath_wide import pow_special, take_away
+from tilejit.backends.cpu.lanes.vmath_wide import near, pow_special, take_away
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Emitter, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, convert, extract, fcmp, icmp, intrinsic, select, typed, unary, width_of
@@ -242,27 +242,17 @@ def fmod(e: Emitter, x: Value, y: Value) -> Value:
     type = a.type
     # A product and a difference that round once reach 24 bits of the quotient at a time, without them it is one.
     reach = 24 if host().has_fma else 1
-    limit = binary(e, "fmul", b, constant(type, 2.0**reach))
-    usable = binary(e, "and", fcmp(e, "ogt", b, constant(type, 0)), fcmp(e, "olt", a, constant(type, _INF)))
-    head, body, done = (e.fresh("fmod") for _ in range(3))
-    before = e.label
-    e.br(head)
-    e.place(head)
-    current = Value(f"%{e.fresh('left')}", type)
-    following = f"%{e.fresh('next')}"
-    e.void(f"{current.text} = phi {type} [ {a.text}, %{before} ], [ {following}, %{body} ]")
-    far = binary(e, "and", usable, fcmp(e, "oge", current, limit))
-    e.cbr(any_lane(e, far), body, done)
-    e.place(body)
-    gap = binary(e, "fsub", _exponent(e, current), _exponent(e, b))
-    gap = select(e, far, binary(e, "fsub", gap, constant(type, float(reach))), constant(type, 0))
-    third = intrinsic(e, "floor", binary(e, "fmul", gap, constant(type, 1 / 3)))
-    factor = power_of_two(e, third)
-    grown = binary(e, "fmul", binary(e, "fmul", b, factor), factor)
-    grown = binary(e, "fmul", grown, power_of_two(e, binary(e, "fsub", gap, binary(e, "fadd", third, third))))
-    e.void(f"{following} = select {far}, {_shortened(e, current, grown)}, {current}")
-    e.br(head)
-    e.place(done)
+
+    def less(current: Value, far: Value) -> Value:
+        gap = binary(e, "fsub", _exponent(e, current), _exponent(e, b))
+        gap = select(e, far, binary(e, "fsub", gap, constant(type, float(reach))), constant(type, 0))
+        third = intrinsic(e, "floor", binary(e, "fmul", gap, constant(type, 1 / 3)))
+        factor = power_of_two(e, third)
+        grown = binary(e, "fmul", binary(e, "fmul", b, factor), factor)
+        grown = binary(e, "fmul", grown, power_of_two(e, binary(e, "fsub", gap, binary(e, "fadd", third, third))))
+        return _shortened(e, current, grown)
+
+    current, usable = near(e, a, b, reach, less)
     rest = _shortened(e, current, b)
     rest = select(e, fcmp(e, "olt", current, b), current, rest)
     rest = select(e, usable, rest, constant(type, float("nan")))

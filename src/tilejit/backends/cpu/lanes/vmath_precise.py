@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from tilejit.backends.cpu.lanes import coefficients as c
-from tilejit.backends.cpu.lanes.vmath_blocks import at_least, at_most, bits_of, fabs, fma, polynomial
-from tilejit.backends.cpu.lanes.vmath_wide import quadrant_in_double, reduced
+from tilejit.backends.cpu.lanes.vmath_blocks import at_least, at_most, fabs, fma, log_ends, polynomial
+from tilejit.backends.cpu.lanes.vmath_wide import log2_of_positive, quadrant_in_double, reduced
 from tilejit.backends.cpu.llvm.text import Emitter, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, convert, extract, fcmp, intrinsic, literal, select, unary, width_of
 
@@ -35,17 +35,7 @@ def _exp_wide(e: Emitter, x: Value) -> Value:
 
 
 def _log_wide(e: Emitter, x: Value) -> Value:
-    bits = bits_of(e, x)
-    n = binary(e, "ashr", binary(e, "sub", bits, constant(bits.type, 0x3FE6A09E667F3BCD)), constant(bits.type, 52))
-    mantissa = convert(e, "bitcast", binary(e, "sub", bits, binary(e, "shl", n, constant(bits.type, 52))), "double")
-    one = constant(x.type, 1)
-    quotient = binary(e, "fdiv", binary(e, "fsub", mantissa, one), binary(e, "fadd", mantissa, one))
-    log2 = binary(e, "fmul", quotient, polynomial(e, binary(e, "fmul", quotient, quotient), c.LOG2_WIDE))
-    log2 = binary(e, "fadd", convert(e, "sitofp", convert(e, "trunc", n, "i32"), "double"), log2)
-    out = binary(e, "fmul", log2, constant(x.type, math.log(2)))
-    out = select(e, fcmp(e, "oeq", x, constant(x.type, _INF)), x, out)
-    out = select(e, fcmp(e, "oeq", x, constant(x.type, 0)), constant(x.type, -_INF), out)
-    return select(e, fcmp(e, "ult", x, constant(x.type, 0)), constant(x.type, float("nan")), out)
+    return log_ends(e, x, binary(e, "fmul", log2_of_positive(e, x), constant(x.type, math.log(2))))
 
 
 def _tanh_wide(e: Emitter, x: Value) -> Value:

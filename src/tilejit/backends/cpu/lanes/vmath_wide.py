@@ -155,22 +155,27 @@ def power(e: Emitter, x: Value, y: Value) -> Value:
     """2**(y * log2|x|) in double, then the special cases of C's pow."""
     size, exponent = convert(e, "fpext", fabs(e, x), "double"), convert(e, "fpext", y, "double")
     type = size.type
-    bits = bits_of(e, size)
-    n = binary(e, "ashr", binary(e, "sub", bits, constant(bits.type, 0x3FE6A09E667F3BCD)), constant(bits.type, 52))
-    mantissa = convert(e, "bitcast", binary(e, "sub", bits, binary(e, "shl", n, constant(bits.type, 52))), "double")
-    one = constant(type, 1)
-    quotient = binary(e, "fdiv", binary(e, "fsub", mantissa, one), binary(e, "fadd", mantissa, one))
-    log2 = binary(e, "fmul", quotient, polynomial(e, binary(e, "fmul", quotient, quotient), c.LOG2_WIDE))
-    log2 = binary(e, "fadd", convert(e, "sitofp", convert(e, "trunc", n, "i32"), "double"), log2)
-    log2 = select(e, fcmp(e, "oeq", size, constant(type, 0)), constant(type, -_INF), log2)
+    log2 = select(e, fcmp(e, "oeq", size, constant(type, 0)), constant(type, -_INF), log2_of_positive(e, size))
     log2 = select(e, fcmp(e, "oeq", size, constant(type, _INF)), constant(type, _INF), log2)
     power = at_most(e, at_least(e, binary(e, "fmul", exponent, log2), -200.0), 200.0)
     whole = intrinsic(e, "roundeven", power)
     grown = polynomial(e, binary(e, "fsub", power, whole), c.EXP2_WIDE)
     count = unary(e, "freeze", convert(e, "fptosi", whole, "i32"))
-    factor = binary(e, "shl", convert(e, "sext", binary(e, "add", count, constant(count.type, 1023)), "i64"), constant(bits.type, 52))
+    shifted = convert(e, "sext", binary(e, "add", count, constant(count.type, 1023)), "i64")
+    factor = binary(e, "shl", shifted, constant(shifted.type, 52))
     out = convert(e, "fptrunc", binary(e, "fmul", grown, convert(e, "bitcast", factor, "double")), "float")
     return pow_special(e, x, y, out)
+
+
+def log2_of_positive(e: Emitter, x: Value) -> Value:
+    """The binary logarithm of positive finite lanes of doubles that are the values of floats."""
+    bits = bits_of(e, x)
+    n = binary(e, "ashr", binary(e, "sub", bits, constant(bits.type, 0x3FE6A09E667F3BCD)), constant(bits.type, 52))
+    mantissa = convert(e, "bitcast", binary(e, "sub", bits, binary(e, "shl", n, constant(bits.type, 52))), "double")
+    one = constant(x.type, 1)
+    quotient = binary(e, "fdiv", binary(e, "fsub", mantissa, one), binary(e, "fadd", mantissa, one))
+    log2 = binary(e, "fmul", quotient, polynomial(e, binary(e, "fmul", quotient, quotient), c.LOG2_WIDE))
+    return binary(e, "fadd", convert(e, "sitofp", convert(e, "trunc", n, "i32"), "double"), log2)
 
 
 def pow_special(e: Emitter, x: Value, y: Value, out: Value) -> Value:
@@ -197,8 +202,24 @@ def pow_special(e: Emitter, x: Value, y: Value, out: Value) -> Value:
 def fmod(e: Emitter, x: Value, y: Value) -> Value:
     """Exact: while the quotient is too long for a double, multiples of y * 2**k are taken away first."""
     a, b = (convert(e, "fpext", fabs(e, v), "double") for v in (x, y))
-    type, bits = a.type, like(a, "i64")
-    limit = binary(e, "fmul", b, constant(type, 2.0**24))
+    bits = like(a, "i64")
+
+    def less(current: Value, far: Value) -> Value:
+        exponents = [binary(e, "lshr", bits_of(e, v), constant(bits, 52)) for v in (current, b)]
+        gap = binary(e, "sub", binary(e, "sub", *exponents), constant(bits, 24))
+        factor = convert(e, "bitcast", binary(e, "shl", binary(e, "add", gap, constant(bits, 1023)), constant(bits, 52)), "double")
+        return take_away(e, current, binary(e, "fmul", b, factor))
+
+    current, usable = near(e, a, b, 24, less)
+    rest = take_away(e, current, b)
+    rest = select(e, binary(e, "and", usable, fcmp(e, "olt", current, b)), current, rest)
+    return intrinsic(e, "copysign", convert(e, "fptrunc", rest, "float"), x)
+
+
+def near(e: Emitter, a: Value, b: Value, reach: int, less: Callable[[Value, Value], Value]) -> tuple[Value, Value]:
+    """a, made `less` by multiples of b where it is 2**reach of them or more (the lanes `far`) until it is not; and where there is a remainder at all."""
+    type = a.type
+    limit = binary(e, "fmul", b, constant(type, 2.0**reach))
     usable = binary(e, "and", fcmp(e, "ogt", b, constant(type, 0)), fcmp(e, "olt", a, constant(type, _INF)))
     head, body, done = (e.fresh("fmod") for _ in range(3))
     before = e.label
@@ -210,16 +231,10 @@ def fmod(e: Emitter, x: Value, y: Value) -> Value:
     far = binary(e, "and", usable, fcmp(e, "oge", current, limit))
     e.cbr(any_lane(e, far), body, done)
     e.place(body)
-    exponents = [binary(e, "lshr", bits_of(e, v), constant(bits, 52)) for v in (current, b)]
-    gap = binary(e, "sub", binary(e, "sub", *exponents), constant(bits, 24))
-    factor = convert(e, "bitcast", binary(e, "shl", binary(e, "add", gap, constant(bits, 1023)), constant(bits, 52)), "double")
-    reduced = take_away(e, current, binary(e, "fmul", b, factor))
-    e.void(f"{following} = select {far}, {reduced}, {current}")
+    e.void(f"{following} = select {far}, {less(current, far)}, {current}")
     e.br(head)
     e.place(done)
-    rest = take_away(e, current, b)
-    rest = select(e, binary(e, "and", usable, fcmp(e, "olt", current, b)), current, rest)
-    return intrinsic(e, "copysign", convert(e, "fptrunc", rest, "float"), x)
+    return current, usable
 
 
 def take_away(e: Emitter, a: Value, b: Value) -> Value:
