@@ -10,13 +10,12 @@ import os
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import CodeType
 from types import FunctionType as PythonFunction
 
 from tilejit.errors import ParserSyntaxError, SourceNotFoundError, SourceText, Span, StaleCaptureError
 from tilejit.frontend import texts
-from tilejit.frontend.code_objects import digest_of, nested
+from tilejit.frontend.code_objects import digest_of
 from tilejit.types.python_text import statements
 
 
@@ -98,22 +97,13 @@ def _block(code: CodeType, whole: list[str], line: int) -> FunctionBlock:
 
 def _present_line(code: CodeType, whole: list[str]) -> int | None:
     """Where the text of a function begins now, whatever the times of the file say; None if it is not there."""
-    own, codes = digest_of(code), _codes_of("".join(whole), code.co_filename)
+    own, codes = digest_of(code), texts.codes_of("".join(whole), code.co_filename)
     if not codes and not texts.has_file(code):
         return code.co_firstlineno  # a cell of a notebook that is not only Python
     there = [other for other in codes if other.co_qualname == code.co_qualname and digest_of(other) == own]
     if not there and any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
         return code.co_firstlineno  # pytest rewrote its assertions
     return min((other.co_firstlineno for other in there), key=lambda line: abs(line - code.co_firstlineno), default=None)
-
-
-@lru_cache(maxsize=8)
-def _codes_of(text: str, filename: str) -> tuple[CodeType, ...]:
-    """The code objects of a file as it is now; none if it is no Python."""
-    try:
-        return tuple(nested(compile(text, filename, "exec", dont_inherit=True)))
-    except (SyntaxError, ValueError):
-        return ()
 
 
 def parsed(block: FunctionBlock) -> FunctionText:

@@ -58,7 +58,7 @@ def lines_of(function: PythonFunction) -> list[str]:
 def _anonymous(code: CodeType) -> list[str] | None:
     """The lines of the text; none if it may be one of several, None if there is no such text."""
     for texts in _candidates(code):
-        found = [text for text in texts if f"def {code.co_name}" in text and any(_is_same(other, code) for other in _codes_of(text, code.co_filename))]
+        found = [text for text in texts if f"def {code.co_name}" in text and any(_is_same(other, code) for other in codes_of(text, code.co_filename))]
         if found:
             if len({_definition(text, code) for text in found}) > 1:
                 return []
@@ -79,7 +79,8 @@ def _definition(text: str, code: CodeType) -> str:
 
 
 @lru_cache(maxsize=64)
-def _codes_of(text: str, filename: str) -> tuple[CodeType, ...]:
+def codes_of(text: str, filename: str) -> tuple[CodeType, ...]:
+    """The code objects of a text; none if it is no Python."""
     try:
         return tuple(nested(compile(text, filename, "exec", dont_inherit=True)))
     except (SyntaxError, ValueError):

@@ -119,8 +119,8 @@ def int_text(value: int) -> str:
     return str(value) if value.bit_length() <= 128 else f"about {'-' if value < 0 else ''}2**{value.bit_length() - 1}"
 
 
-def promoted(call: Call) -> DType:
-    """§3.1: shaped operands promote; a tile keeps its dtype next to a scalar, a tensor promotes; literals take their partner's."""
+def promoted(call: Call, widens: bool = True) -> DType:
+    """§3.1: shaped operands promote; a tile keeps its dtype next to a scalar, a tensor promotes if a scalar `widens` it; literals take their partner's."""
     found = operands(call)
     shaped = [arg.dtype for arg in found.values() if isinstance(arg, ShapedType)]
     if not shaped:
@@ -131,6 +131,8 @@ def promoted(call: Call) -> DType:
     for name, arg in found.items():
         if isinstance(arg, ScalarArg):
             check_scalar(call, name, arg, result)
+            if not widens:
+                continue
             if call.level == "tensor" and not is_literal(arg):
                 result = promote(result, arg.dtype)
             elif arg.dtype is COMPLEX64 and result is not COMPLEX64:
@@ -146,18 +148,7 @@ def refuse_double_pairs(call: Call, result: DType, shaped: Iterable[DType]) -> N
 
 def keeps_shaped(call: Call) -> DType:
     """As `promoted`, but a scalar never changes the dtype of a tensor either."""
-    found = operands(call)
-    shaped = [arg.dtype for arg in found.values() if isinstance(arg, ShapedType)]
-    if not shaped:
-        return promoted(call)
-    result = shaped[0]
-    for dtype in shaped[1:]:
-        result = promote(result, dtype)
-    for name, arg in found.items():
-        if isinstance(arg, ScalarArg):
-            check_scalar(call, name, arg, result)
-    refuse_double_pairs(call, result, shaped)
-    return result
+    return promoted(call, widens=False)
 
 
 def scalar_promoted(call: Call, args: Iterable[ScalarArg]) -> DType:
