@@ -8,7 +8,7 @@ from tilejit.dtypes import FP32, FP64
 from tilejit.errors import ArgumentError
 from tilejit.ops.compose import Handle, Kit, composed, require_values
 from tilejit.ops.dtype_rules import FLOATS
-from tilejit.ops.spec import Operand, Spelling, Value, spell
+from tilejit.ops.spec import Operand, Value, spell
 from tilejit.types.values import ShapedType
 
 _NE, _LT, _GT = 1, 2, 4
@@ -20,10 +20,6 @@ _DOUBLE = (
 """(atan(t) - t) / t**3 as a polynomial of t**2, for t up to tan(pi / 8): minimax, to 5e-10 and 4e-20."""
 _PI = {FP32: (3.1415927410125732, -8.742277657347586e-08), FP64: (math.pi, 1.2246467991473532e-16)}
 """Pi as a number of the type, and what is missing from it."""
-
-
-def _spelled(name: str, signature: str) -> tuple[Spelling, ...]:
-    return spell(name, pl=signature, tensor=signature, tile=signature)
 
 
 def _turned(k: Kit, angle: Handle, parts: float) -> Handle:
@@ -66,7 +62,7 @@ def _wide(k: Kit, value: Handle, dtype: Handle) -> Handle:
     return value if k.type(value).dtype is dtype else k("cast", value, dtype)
 
 
-@composed(*_spelled("atan2", "(y, x)"), dtypes=FLOATS)
+@composed(*spell("atan2", "(y, x)"), dtypes=FLOATS)
 def atan2(k: Kit, y: Operand, x: Operand) -> object:
     """The angle of the point (x, y) in radians, from -pi to pi, with the signs of zeros as in NumPy."""
     shaped = [value for value in (y, x) if not isinstance(value, int | float)]
@@ -79,7 +75,7 @@ def atan2(k: Kit, y: Operand, x: Operand) -> object:
     return _wide(k, _angle(k, first, second), result)
 
 
-@composed(*_spelled("atan", "(input)"), dtypes=FLOATS)
+@composed(*spell("atan", "(input)"), dtypes=FLOATS)
 def atan(k: Kit, input: Value) -> object:
     """The angle whose tangent is x, in radians, from -pi / 2 to pi / 2, for every element."""
     require_values(k, input, FLOATS)

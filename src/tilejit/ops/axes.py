@@ -12,13 +12,9 @@ from tilejit.dtypes import BOOL, COMPLEX64, FP32
 from tilejit.errors import ArgumentError
 from tilejit.ops.compose import Handle, Kit, axes_of, axis_of, composed, product, rank_of, require_values, reshaped, shape_of
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS
-from tilejit.ops.spec import Spelling, Static, Value, spell
+from tilejit.ops.spec import Static, Value, spell
 
 _AXES = "(input, axis=None, keepdims=False)"
-
-
-def _spelled(name: str, signature: str = _AXES) -> tuple[Spelling, ...]:
-    return spell(name, pl=signature, tensor=signature, tile=signature)
 
 
 def runs_of(axes: Sequence[int]) -> list[tuple[int, int]]:
@@ -71,25 +67,25 @@ def _fold_run(k: Kit, value: Handle, combine: str, first: int, stop: int) -> Han
     return reshaped(k, folded, after)
 
 
-@composed(*_spelled("sum"), name="sum_over")
+@composed(*spell("sum", _AXES), name="sum_over")
 def sum(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
     return fold(k, input, "sum", axis, keepdims)
 
 
-@composed(*_spelled("prod"), name="prod_over")
+@composed(*spell("prod", _AXES), name="prod_over")
 def prod(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
     return fold(k, input, "prod", axis, keepdims)
 
 
-@composed(*_spelled("amax"), *_spelled("max"), name="max_over")
+@composed(*spell("amax", _AXES), *spell("max", _AXES), name="max_over")
 def amax(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The largest element over one axis, several or all; NaN wins."""
     return fold(k, input, "max", axis, keepdims)
 
 
-@composed(*_spelled("amin"), *_spelled("min"), name="min_over")
+@composed(*spell("amin", _AXES), *spell("min", _AXES), name="min_over")
 def amin(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The smallest element over one axis, several or all; NaN wins."""
     return fold(k, input, "min", axis, keepdims)
@@ -100,13 +96,13 @@ def _holding(k: Kit, value: Handle) -> Handle:
     return value if k.type(value).dtype is BOOL else k("compare", value, 0, 1)
 
 
-@composed(*_spelled("any"), name="any_over")
+@composed(*spell("any", _AXES), name="any_over")
 def any(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """Whether any element of a mask holds (of numbers: is not zero), over one axis, several or all."""
     return fold(k, _holding(k, input), "max", axis, keepdims)
 
 
-@composed(*_spelled("all"), name="all_over")
+@composed(*spell("all", _AXES), name="all_over")
 def all(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """Whether all elements of a mask hold (of numbers: are not zero), over one axis, several or all."""
     return fold(k, _holding(k, input), "min", axis, keepdims)
@@ -119,13 +115,13 @@ def _position(k: Kit, value: Handle, combine: str, axis: object, keepdims: objec
     return reshaped(k, found, [1] * rank_of(k, value)) if keepdims else k("read", found, [0, 0])
 
 
-@composed(*_spelled("argmax"), name="argmax_over")
+@composed(*spell("argmax", _AXES), name="argmax_over")
 def argmax(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
     return _position(k, input, "argmax", axis, keepdims)
 
 
-@composed(*_spelled("argmin"), name="argmin_over")
+@composed(*spell("argmin", _AXES), name="argmin_over")
 def argmin(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
     return _position(k, input, "argmin", axis, keepdims)
@@ -158,7 +154,7 @@ def _average(k: Kit, value: Handle, axis: object, keepdims: object, less: Handle
     return k("div", fold(k, value, "sum", axis, keepdims), count - less if isinstance(count, float) else k("sub", count, float(less)) if less else count)
 
 
-@composed(*_spelled("mean"))
+@composed(*spell("mean", _AXES))
 def mean(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32."""
     require_values(k, input, [*NUMBERS, COMPLEX64])
@@ -177,13 +173,13 @@ def _variance(k: Kit, value: Handle, axis: object, keepdims: object, ddof: objec
 _SPREAD = "(input, axis=None, keepdims=False, ddof=0)"
 
 
-@composed(*_spelled("var", _SPREAD))
+@composed(*spell("var", _SPREAD))
 def var(k: Kit, input: Value, axis: Static = None, keepdims: Static = False, ddof: Static = 0) -> object:
     """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof."""
     return _rounded(k, _variance(k, input, axis, keepdims, ddof), input)
 
 
-@composed(*_spelled("std", _SPREAD))
+@composed(*spell("std", _SPREAD))
 def std(k: Kit, input: Value, axis: Static = None, keepdims: Static = False, ddof: Static = 0) -> object:
     """The square root of the variance over one axis, several or all."""
     return _rounded(k, k("sqrt", _variance(k, input, axis, keepdims, ddof)), input)
@@ -202,21 +198,21 @@ def _shifted(k: Kit, input: Handle, axis: object) -> tuple[Handle, Handle]:
     return apart, k("exp", apart)
 
 
-@composed(*_spelled("softmax", _ALONG), dtypes=FLOATS)
+@composed(*spell("softmax", _ALONG), dtypes=FLOATS)
 def softmax(k: Kit, input: Value, axis: Static = -1) -> object:
     """e**x over its sum along the axis, without overflow."""
     _, powers = _shifted(k, input, axis)
     return _rounded(k, k("div", powers, fold(k, powers, "sum", axis, True)), input)
 
 
-@composed(*_spelled("log_softmax", _ALONG), dtypes=FLOATS)
+@composed(*spell("log_softmax", _ALONG), dtypes=FLOATS)
 def log_softmax(k: Kit, input: Value, axis: Static = -1) -> object:
     """The logarithm of softmax, accurate where softmax itself is nearly zero."""
     apart, powers = _shifted(k, input, axis)
     return _rounded(k, k("sub", apart, k("log", fold(k, powers, "sum", axis, True))), input)
 
 
-@composed(*_spelled("logsumexp", "(input, axis=-1, keepdims=False)"), dtypes=FLOATS)
+@composed(*spell("logsumexp", "(input, axis=-1, keepdims=False)"), dtypes=FLOATS)
 def logsumexp(k: Kit, input: Value, axis: Static = -1, keepdims: Static = False) -> object:
     """The logarithm of the sum of e**x along the axis, without overflow."""
     require_values(k, input, FLOATS)

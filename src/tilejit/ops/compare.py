@@ -67,7 +67,7 @@ def cmp(lhs: Operand, rhs: Operand, cmp_type: Static = 0) -> object:
     reference=_compare,
     dtypes=PLAIN,
     levels=("tensor", "tile"),
-    spellings=spell("compare", pl=_CMP, tensor=_CMP, tile=_CMP),
+    spellings=spell("compare", _CMP),
     result=_flagged,
     compute="operands",
     takes=("cmp_type",),
@@ -274,7 +274,7 @@ _WHERE = "(condition, lhs, rhs)"
 @elementwise(
     reference=_where,
     dtypes=PLAIN | {COMPLEX64},
-    spellings=spell("where", pl=_WHERE, tensor=_WHERE, tile=_WHERE),
+    spellings=spell("where", _WHERE),
     result=_chosen,
     keep=("condition",),
     check=_check_condition,

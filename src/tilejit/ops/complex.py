@@ -35,7 +35,7 @@ _PARTS = "(re, im)"
 @elementwise(
     reference=_joined,
     dtypes=NUMBERS - {FP64},
-    spellings=spell("complex", pl=_PARTS, tensor=_PARTS, tile=_PARTS),
+    spellings=spell("complex", _PARTS),
     result=lambda call: COMPLEX64,
     facts=_PAIRS,
 )

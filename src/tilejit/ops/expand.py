@@ -284,7 +284,7 @@ declare(
     infer=_infer_fill,
     reference=_fill,
     dtypes=PLAIN | {COMPLEX64},
-    spellings=spell("expands", pl=_FILL, tensor=_FILL, tile=_FILL, scalar_only=("scalar",)),
+    spellings=spell("expands", _FILL, scalar_only=("scalar",)),
     attrs={"axis": "both", "combine": "copy"},
     facts=Facts(fails=Fails.Region, valid=Valid.Spread, exact=True),
 )

@@ -26,7 +26,7 @@ def unary(name: str) -> tuple[Spelling, ...]:
 
 
 def binary(name: str) -> tuple[Spelling, ...]:
-    return spell(name, pl=LHS_RHS, tensor=LHS_RHS, tile=LHS_RHS)
+    return spell(name, LHS_RHS)
 
 
 def with_scalar(name: str, pl: str | None = None) -> tuple[Spelling, ...]:
@@ -109,7 +109,7 @@ _DIV = "(lhs, rhs, high_precision=False)"
 
 
 @elementwise(
-    reference=numbers.divide, dtypes=ARITHMETIC, spellings=spell("div", pl=_DIV, tensor=_DIV, tile=_DIV) + with_scalar("divs"), check=division, facts=Facts(cost=10, fails=Fails.Divisor, operator="Div")
+    reference=numbers.divide, dtypes=ARITHMETIC, spellings=spell("div", _DIV) + with_scalar("divs"), check=division, facts=Facts(cost=10, fails=Fails.Divisor, operator="Div")
 )
 def div(lhs: Operand, rhs: Operand, high_precision: Static = False) -> object:
     """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""

@@ -137,7 +137,7 @@ def _concat(results: tuple[TileType, ...], src0: ArrayValue, src1: ArrayValue) -
 _CONCAT = "(src0, src1)"
 
 
-@movement(*spell("concat", pl=_CONCAT, tensor=_CONCAT, tile=_CONCAT), infer=_infer_concat, reference=_concat, facts=Facts(fails=Fails.Region))
+@movement(*spell("concat", _CONCAT), infer=_infer_concat, reference=_concat, facts=Facts(fails=Fails.Region))
 def concat(src0: Value, src1: Value) -> object:
     """The valid columns of src1 after those of src0."""
 
@@ -312,7 +312,7 @@ _REINTERPRET = "(data, dtype, *, shape=None)"
 
 
 @movement(
-    *spell("reinterpret_view", pl=_REINTERPRET, tensor=_REINTERPRET, tile=_REINTERPRET),
+    *spell("reinterpret_view", _REINTERPRET),
     infer=_infer_reinterpret,
     reference=_reinterpret,
     attrs={"on_buffer": "view"},

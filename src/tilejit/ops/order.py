@@ -6,8 +6,6 @@ their order.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilejit.dtypes import FP32, INT32
@@ -67,7 +65,7 @@ def _sorted(results: tuple[TileType, ...], input: ArrayValue, descending: bool) 
 _SORT = "(input, descending=False)"
 
 
-@movement(*spell("sort_rows", pl=_SORT, tensor=_SORT, tile=_SORT), infer=_infer_sort, reference=_sorted, dtypes=ORDERED)
+@movement(*spell("sort_rows", _SORT), infer=_infer_sort, reference=_sorted, dtypes=ORDERED)
 def sort_rows(input: Value, descending: Static = False) -> object:
     """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was."""
 
@@ -93,7 +91,7 @@ def _topk(results: tuple[TileType, ...], input: ArrayValue, k: int, largest: boo
 _TOPK = "(input, k, largest=True)"
 
 
-@movement(*spell("topk_rows", pl=_TOPK, tensor=_TOPK, tile=_TOPK), infer=_infer_topk, reference=_topk, dtypes=ORDERED)
+@movement(*spell("topk_rows", _TOPK), infer=_infer_topk, reference=_topk, dtypes=ORDERED)
 def topk_rows(input: Value, k: Static, largest: Static = True) -> object:
     """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first."""
 
@@ -130,7 +128,7 @@ _BINCOUNT = "(input, length, weights=None)"
 
 
 @movement(
-    *spell("bincount", pl=_BINCOUNT, tensor=_BINCOUNT, tile=_BINCOUNT), infer=_infer_bincount, reference=_bincount, dtypes=INTEGERS, facts=Facts(fails=Fails.Indices)
+    *spell("bincount", _BINCOUNT), infer=_infer_bincount, reference=_bincount, dtypes=INTEGERS, facts=Facts(fails=Fails.Indices)
 )
 def bincount(input: Value, length: Static, weights: Value = None) -> object:
     """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places."""
@@ -150,28 +148,24 @@ def _back(k: Kit, value: Handle, place: int) -> Handle:
     return value if place == last else k("transpose", value, place, last)
 
 
-def _both(name: str, signature: str) -> Any:
-    return spell(name, pl=signature, tensor=signature, tile=signature)
-
-
 _ANY_AXIS = "(input, axis=-1, descending=False)"
 
 
-@composed(*_both("sort", _ANY_AXIS), dtypes=ORDERED)
+@composed(*spell("sort", _ANY_AXIS), dtypes=ORDERED)
 def sort(k: Kit, input: Value, axis: Static = -1, descending: Static = False) -> object:
     """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending)."""
     value, place = _along(k, input, axis)
     return _back(k, k("sort_rows", value, descending)[0], place)
 
 
-@composed(*_both("argsort", _ANY_AXIS), dtypes=ORDERED)
+@composed(*spell("argsort", _ANY_AXIS), dtypes=ORDERED)
 def argsort(k: Kit, input: Value, axis: Static = -1, descending: Static = False) -> object:
     """The INT32 indices that put the elements in order along an axis; equal ones keep their order."""
     value, place = _along(k, input, axis)
     return _back(k, k("sort_rows", value, descending)[1], place)
 
 
-@composed(*_both("topk", "(input, k, axis=-1, largest=True)"), dtypes=ORDERED)
+@composed(*spell("topk", "(input, k, axis=-1, largest=True)"), dtypes=ORDERED)
 def topk(kit: Kit, input: Value, k: Static, axis: Static = -1, largest: Static = True) -> object:
     """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices."""
     value, place = _along(kit, input, axis)
@@ -179,7 +173,7 @@ def topk(kit: Kit, input: Value, k: Static, axis: Static = -1, largest: Static =
     return _back(kit, values, place), _back(kit, indices, place)
 
 
-@composed(*_both("histogram", "(input, bins, low, high)"), dtypes=FLOATS)
+@composed(*spell("histogram", "(input, bins, low, high)"), dtypes=FLOATS)
 def histogram(k: Kit, input: Value, bins: Static, low: Scalar, high: Scalar) -> object:
     """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted."""
     require_values(k, input, FLOATS)

@@ -97,7 +97,7 @@ def cummin(input: Value, axis: Static = -1) -> object:
 _GIVEN = "(fn, input, second=None, third=None, fourth=None, *, axis=-1, reverse=False)"
 
 
-@composed(*spell("scan", pl=_GIVEN, tensor=_GIVEN, tile=_GIVEN), dtypes=STORABLE, calls=True)
+@composed(*spell("scan", _GIVEN), dtypes=STORABLE, calls=True)
 def scan_with(
     k: Kit, fn: Static, input: Value, second: Value = None, third: Value = None, fourth: Value = None, axis: Static = -1, reverse: Static = False
 ) -> object:

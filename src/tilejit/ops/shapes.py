@@ -15,7 +15,7 @@ from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts
 from tilejit.ops.movement import STORABLE, movement
 from tilejit.ops.shape_rules import result_type
-from tilejit.ops.spec import Call, Scalar, Scalars, Spelling, Static, Value, spell
+from tilejit.ops.spec import Call, Scalar, Scalars, Static, Value, spell
 from tilejit.types.values import ANY, Dim, TileType, ValueType, shape_text
 
 # a step apart ---------------------------------------------------------------------------------------------------------
@@ -57,16 +57,12 @@ def _every(results: tuple[TileType, ...], input: ArrayValue, steps: Sequence[Any
 _EVERY = "(input, steps)"
 
 
-@movement(*spell("every", pl=_EVERY, tensor=_EVERY, tile=_EVERY), infer=_infer_every, reference=_every, facts=Facts(view_of="input"))
+@movement(*spell("every", _EVERY), infer=_infer_every, reference=_every, facts=Facts(view_of="input"))
 def every(input: Value, steps: Static) -> object:
     """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back."""
 
 
 # axes -----------------------------------------------------------------------------------------------------------------
-
-
-def _both(name: str, signature: str) -> tuple[Spelling, ...]:
-    return spell(name, pl=signature, tensor=signature, tile=signature)
 
 
 def permuted(k: Kit, value: Handle, axes: Sequence[int]) -> Handle:
@@ -80,7 +76,7 @@ def permuted(k: Kit, value: Handle, axes: Sequence[int]) -> Handle:
     return value
 
 
-@composed(*_both("permute", "(input, axes=None)"), dtypes=STORABLE)
+@composed(*spell("permute", "(input, axes=None)"), dtypes=STORABLE)
 def permute(k: Kit, input: Value, axes: Static = None) -> object:
     """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says."""
     rank = rank_of(k, input)
@@ -91,7 +87,7 @@ def permute(k: Kit, input: Value, axes: Static = None) -> object:
     return permuted(k, input, [axis_of(k, axis, rank) for axis in axes])
 
 
-@composed(*_both("flip", "(input, axis=None)"), dtypes=STORABLE)
+@composed(*spell("flip", "(input, axis=None)"), dtypes=STORABLE)
 def flip(k: Kit, input: Value, axis: Static = None) -> object:
     """The elements in reverse order along one axis, several or all."""
     rank = rank_of(k, input)
@@ -102,7 +98,7 @@ def flip(k: Kit, input: Value, axis: Static = None) -> object:
 _EXPAND = "(input, axis)"
 
 
-@composed(*_both("expand_dims", _EXPAND), *_both("unsqueeze", _EXPAND), dtypes=STORABLE)
+@composed(*spell("expand_dims", _EXPAND), *spell("unsqueeze", _EXPAND), dtypes=STORABLE)
 def expand_dims(k: Kit, input: Value, axis: Static) -> object:
     """One more axis of extent 1, which becomes axis `axis` of the result."""
     shape = shape_of(k, input)
@@ -110,7 +106,7 @@ def expand_dims(k: Kit, input: Value, axis: Static) -> object:
     return reshaped(k, input, shape)
 
 
-@composed(*_both("squeeze", "(input, axis=None)"), dtypes=STORABLE)
+@composed(*spell("squeeze", "(input, axis=None)"), dtypes=STORABLE)
 def squeeze(k: Kit, input: Value, axis: Static = None) -> object:
     """The same elements without axes of extent 1: those that are named, or all but one of them."""
     shape = k.type(input).shape
@@ -122,7 +118,7 @@ def squeeze(k: Kit, input: Value, axis: Static = None) -> object:
     return reshaped(k, input, left or [1])
 
 
-@composed(*_both("broadcast_to", "(input, shape)"), dtypes=NUMBERS)
+@composed(*spell("broadcast_to", "(input, shape)"), dtypes=NUMBERS)
 def broadcast_to(k: Kit, input: Value, shape: Scalars) -> object:
     """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`."""
     assert isinstance(shape, tuple | list)
@@ -142,19 +138,19 @@ def _dtype(k: Kit, dtype: object) -> DType:
 _NEW = "(shape, dtype=FP32)"
 
 
-@composed(*_both("zeros", _NEW))
+@composed(*spell("zeros", _NEW))
 def zeros(k: Kit, shape: Scalars, dtype: Static = FP32) -> object:
     """Every element is 0."""
     return k("full", shape, _dtype(k, dtype), 0)
 
 
-@composed(*_both("ones", _NEW))
+@composed(*spell("ones", _NEW))
 def ones(k: Kit, shape: Scalars, dtype: Static = FP32) -> object:
     """Every element is 1."""
     return k("full", shape, _dtype(k, dtype), 1)
 
 
-@composed(*_both("full_like", "(input, value, dtype=None)"))
+@composed(*spell("full_like", "(input, value, dtype=None)"))
 def full_like(k: Kit, input: Value, value: Scalar, dtype: Static = None) -> object:
     """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`."""
     return k("full", shape_of(k, input), k.type(input).dtype if dtype is None else _dtype(k, dtype), value)
@@ -163,13 +159,13 @@ def full_like(k: Kit, input: Value, value: Scalar, dtype: Static = None) -> obje
 _LIKE = "(input, dtype=None)"
 
 
-@composed(*_both("zeros_like", _LIKE))
+@composed(*spell("zeros_like", _LIKE))
 def zeros_like(k: Kit, input: Value, dtype: Static = None) -> object:
     """An array of the shape of the input in which every element is 0."""
     return k("full_like", input, 0, dtype)
 
 
-@composed(*_both("ones_like", _LIKE))
+@composed(*spell("ones_like", _LIKE))
 def ones_like(k: Kit, input: Value, dtype: Static = None) -> object:
     """An array of the shape of the input in which every element is 1."""
     return k("full_like", input, 1, dtype)
@@ -178,7 +174,7 @@ def ones_like(k: Kit, input: Value, dtype: Static = None) -> object:
 _ARANGE = "(start, shape=None, dtype=INT32, descending=False, step=1)"
 
 
-@composed(*_both("arange", _ARANGE))
+@composed(*spell("arange", _ARANGE))
 def arange(k: Kit, start: Scalar, shape: Scalars = None, dtype: Static = INT32, descending: Static = False, step: Scalar = 1) -> object:
     """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0."""
     if shape is None:
@@ -193,7 +189,7 @@ def arange(k: Kit, start: Scalar, shape: Scalars = None, dtype: Static = INT32, 
     return made if isinstance(start, int | float) and start == 0 else k("add", made, start)
 
 
-@composed(*_both("iota", "(shape, axis=-1, dtype=INT32)"))
+@composed(*spell("iota", "(shape, axis=-1, dtype=INT32)"))
 def iota(k: Kit, shape: Scalars, axis: Static = -1, dtype: Static = INT32) -> object:
     """The index along an axis, for every element of an array of that shape."""
     assert isinstance(shape, tuple | list)
@@ -216,13 +212,13 @@ def _fraction(k: Kit, seed: Handle, stream: int, shape: Handle, first: int) -> H
 _SEEDED = "(seed, shape)"
 
 
-@composed(*_both("rand", _SEEDED), dtypes={FP32})
+@composed(*spell("rand", _SEEDED), dtypes={FP32})
 def rand(k: Kit, seed: Scalar, shape: Scalars) -> object:
     """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform."""
     return _fraction(k, seed, 0, shape, 0)
 
 
-@composed(*_both("randn", _SEEDED), dtypes={FP32})
+@composed(*spell("randn", _SEEDED), dtypes={FP32})
 def randn(k: Kit, seed: Scalar, shape: Scalars) -> object:
     """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers."""
     radius = k("sqrt", k("mul", k("log", _fraction(k, seed, 1, shape, 1)), -2.0))
@@ -254,7 +250,7 @@ def _summed(k: Kit, value: Handle, letters: str, keep: set[str]) -> tuple[Handle
     return k("sum", value, gone), "".join(letter for letter in letters if letter in keep)
 
 
-@composed(*_both("einsum", "(subscripts, lhs, rhs=None)"))
+@composed(*spell("einsum", "(subscripts, lhs, rhs=None)"))
 def einsum(k: Kit, subscripts: Static, lhs: Value, rhs: Value = None) -> object:
     """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes."""
     operands = [lhs] if rhs is None else [lhs, rhs]

@@ -68,7 +68,7 @@ def _sort32(results: tuple[TileType, ...], src: ArrayValue, idx: ArrayValue) -> 
 _SORT = "(src, idx)"
 
 
-@movement(*spell("sort32", pl=_SORT, tensor=_SORT, tile=_SORT), infer=_infer_sort32, reference=_sort32, dtypes=SORTABLE, facts=Facts(fails=Fails.Region))
+@movement(*spell("sort32", _SORT), infer=_infer_sort32, reference=_sort32, dtypes=SORTABLE, facts=Facts(fails=Fails.Region))
 def sort32(src: Value, idx: Value) -> object:
     """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
 

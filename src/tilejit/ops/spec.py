@@ -267,6 +267,7 @@ def declarator(declared: Callable[Concatenate[Stub, _Facts], OpSpec]) -> Callabl
 
 def spell(
     name: str,
+    signature: str | None = None,
     *,
     pl: str | None = None,
     tensor: str | None = None,
@@ -275,7 +276,12 @@ def spell(
     array: str | None = None,
     scalar_only: tuple[str, ...] = (),
 ) -> tuple[Spelling, ...]:
-    """Spellings of one public name. `pl` is a signature (dispatch) or "=tensor"/"=tile"/"=system" (re-export)."""
+    """Spellings of one public name, with one `signature` in `pl`, `pl.tensor` and `pl.tile`, or with one for each.
+
+    `pl` is a signature (dispatch) or "=tensor"/"=tile"/"=system" (re-export).
+    """
+    if signature is not None:
+        pl = tensor = tile = signature
     own = {"tensor": tensor, "tile": tile, "system": system, "array": array}
     out = [Spelling(space, name, text, scalar_only) for space, text in own.items() if text is not None]
     if pl is not None and pl.startswith("="):

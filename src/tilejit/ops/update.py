@@ -103,7 +103,7 @@ _UPDATE = "(input, *args, **kwargs)"
 
 
 @movement(
-    *spell("scatter_update", pl=_UPDATE, tensor=_UPDATE, tile=_UPDATE),
+    *spell("scatter_update", _UPDATE),
     infer=_infer_update,
     reference=_update,
     attrs={"mixed": True, "forms": ("(input, dim, index, src)", "(input, index, src, dim=-2)")},
