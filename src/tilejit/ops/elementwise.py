@@ -88,7 +88,6 @@ def elementwise(
 def compute_dtype(row: OpSpec, operand: str, dtypes: Mapping[str, DType], result: DType) -> DType:
     """The dtype to which an operand of an elementwise row is converted; `dtypes` has those of all its operands."""
     keep = row.attrs["keep"]
-    assert isinstance(keep, tuple)
     if operand in keep or row.attrs["compute"] == "own":
         return dtypes[operand]
     if row.attrs["compute"] == "result" or result is not BOOL:

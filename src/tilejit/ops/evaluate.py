@@ -95,7 +95,6 @@ def _elementwise(row: OpSpec, args: Mapping[str, Argument], result: ValueType) -
         dtype = compute_dtype(row, name, dtypes, result.dtype)
         ready.append(in_register(convert(box, dtype), dtype))
     takes = row.attrs["takes"]
-    assert isinstance(takes, tuple)
     out = convert(np.asarray(row.reference(*ready, **{name: args[name] for name in takes})), result.dtype)
     if isinstance(result, ScalarType):
         return out[()]

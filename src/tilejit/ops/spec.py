@@ -9,7 +9,7 @@ import enum
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec
 
 from tilejit.dtypes import DType
 from tilejit.errors import InvalidOperationError
@@ -147,7 +147,7 @@ class OpSpec:
     """The op as a term over other rows (ops/terms.py), which takes its place in every program."""
     compose: Callable[..., object] | None = None
     """The op as calls of other ops (ops/compose.py), which take its place in every program."""
-    attrs: Mapping[str, object] = field(default_factory=dict[str, object])
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, object])
     """What only the family reads (for a reduction: axis and combiner)."""
 
     @property
@@ -226,7 +226,7 @@ def declare(
     spellings: Sequence[Spelling],
     name: str | None = None,
     levels: Iterable[str] | None = None,
-    attrs: Mapping[str, object] | None = None,
+    attrs: Mapping[str, Any] | None = None,
     facts: Facts = PLAIN,
     derived: Callable[..., object] | None = None,
     compose: Callable[..., object] | None = None,

@@ -223,7 +223,6 @@ def _is_column(value: SSAValue) -> bool:
 def _axis(op: d.ApplyOp) -> int:
     source = d.shaped_type(op.args[0])
     direction = ops.table()[op.op].attrs["axis"]
-    assert isinstance(direction, str)
     return reduced_axis(direction, source.level, source.rank)
 
 

@@ -144,8 +144,7 @@ def write_random(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     shape = _shape(f, op)
     valid = _valid(f, op, shape)
-    rounds = apply_args(op)["rounds"]
-    assert isinstance(rounds, int)
+    rounds = op.statics["rounds"]
     words = []
     for name in ("counter0", "counter1", "counter2", "counter3", "key0", "key1"):
         value, register = _scalar(f, op, name)

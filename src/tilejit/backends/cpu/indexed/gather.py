@@ -40,8 +40,7 @@ def write_gather(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
     source, index = operand(f, op, "input"), given(f, op, "index")
     if index is not None:
-        dim = args["dim"]
-        assert isinstance(dim, int)
+        dim = op.statics["dim"]
         _by_index(f, op, source, index, dim % source.rank)
     elif args["mask_pattern"] is not None:
         _by_pattern(f, op, source)
@@ -77,8 +76,7 @@ def write_flat(f: FunctionWriter, op: d.ApplyOp) -> None:
 
 def pattern(op: d.ApplyOp) -> tuple[int, int]:
     """First column and step of the op's mask pattern."""
-    number = apply_args(op)["mask_pattern"]
-    assert isinstance(number, int)
+    number = op.statics["mask_pattern"]
     return PATTERNS[int(number)]
 
 

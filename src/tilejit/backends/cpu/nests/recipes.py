@@ -93,7 +93,6 @@ def lane_code(op: d.ApplyOp, row: OpSpec, lane: Lane) -> Code:
     kind = args.get("cmp_type")
     made = COMPARISONS[kind] if isinstance(kind, int) else lane
     keep = row.attrs["keep"]
-    assert isinstance(keep, tuple)
     lane_dtype = next((wanted[operand] for operand in wanted if operand not in keep), result)
 
     def code(e: Emitter, lanes: Sequence[Value], width: int) -> Value:

@@ -166,7 +166,6 @@ def apply_row(name: str, args: Sequence[Number], dtype: DType, statics: dict[str
     if dtype is INDEX and on_indices is not None and on_indices.host is not None and all(arg.dtype.is_integer for arg in args):
         return on_indices.host(*args)
     takes = ops.table()[name].attrs.get("takes", ())
-    assert isinstance(takes, tuple)
     operands = tuple(arg.dtype.name for arg in args)
     kept = tuple((key, _plain(statics[key])) for key in takes if key in statics)
     return Number(Apply(name, tuple(arg.expr for arg in args), dtype.name, () if set(operands) == {"INDEX"} else operands, kept), dtype)

@@ -227,8 +227,7 @@ def dynamic_extent(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int) -> N
     if ops.table()[op.op].family == "matmul":
         return _product_extent(frame, op, axis)
     if isinstance(args.get("shape"), list):
-        drop = args.get("drop_dims") or ()
-        assert isinstance(drop, tuple | list)
+        drop = op.statics.get("drop_dims") or ()
         sizes = args["shape"]
         assert isinstance(sizes, list)
         kept = [size for place, size in enumerate(sizes) if place not in {int(str(item)) % len(sizes) for item in drop}]

@@ -122,8 +122,7 @@ def slice_(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     args = apply_args(op)
     offset, window = scalars(body, args["offset"]), scalars(body, args["shape"])
     requested = scalars(body, args["valid_shape"]) if isinstance(args.get("valid_shape"), list) else window
-    drop = args.get("drop_dims") or ()
-    assert isinstance(drop, tuple | list)
+    drop = op.statics.get("drop_dims") or ()
     dropped = {int(str(axis)) % len(window) for axis in drop}
     return [_window(body, op, op.args[0], offset, window, requested, dropped, bool(args.get("clamp")), args.get("pad_value"))]
 

@@ -109,8 +109,7 @@ def slice_(body: Body, op: d.ApplyOp, cells: Cells) -> str:
     args = apply_args(op)
     offset, window = scalars(body, args["offset"]), scalars(body, args["shape"])
     requested = scalars(body, args["valid_shape"]) if isinstance(args.get("valid_shape"), list) else window
-    drop = args.get("drop_dims") or ()
-    assert isinstance(drop, tuple | list)
+    drop = op.statics.get("drop_dims") or ()
     dropped = {int(str(axis)) % len(window) for axis in drop}
     source = _source(body, op, "input")
     good = inside(body, op, "reads", source.shape, offset, requested, bool(args.get("clamp")))

@@ -279,8 +279,7 @@ class Body:
             text, _ = elementwise.cast(self.out, self.text(source), source.dtype, args)
             return Scalar(text, type.dtype, source.bounds if type.dtype is INDEX and source.bounds and source.dtype.is_integer else None)
         if op.op == "cmp" and all(value.dtype is INDEX or value.const is not None for value in given.values()):
-            kind = args.get("cmp_type", 0)
-            assert isinstance(kind, int)
+            kind = op.statics.get("cmp_type", 0)
             left, right = (value.text for value in given.values())
             return Scalar(f"({left} {elementwise.COMPARISONS[kind]} {right})", BOOL)
         dtypes = {name: value.dtype for name, value in given.items()}

@@ -70,8 +70,7 @@ def cmp_mask(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         dtype = promote(dtype, tile.dtype)
     rank = max(tile.rank for tile in tiles)
     texts = [body.operand_text(side, dtype, rank) for side in sides]
-    kind = args.get("cmp_type", 0)
-    assert isinstance(kind, int)
+    kind = op.statics.get("cmp_type", 0)
     shape = broadcast([tile.shape for tile in tiles])
     text = f"({texts[0]} {elementwise.COMPARISONS[kind]} {texts[1]})"
     return [Tile(text, BOOL, shape, common_valid(shape, tiles), bits=True)]

@@ -264,7 +264,6 @@ def part(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     left, right = operand(body, value_of(args["lhs"])), operand(body, value_of(args["rhs"]))
     assert isinstance(left, Tile) and isinstance(right, Tile)
     combine = ops.table()[op.op].attrs["combine"]
-    assert isinstance(combine, str)
     texts = [body.operand_text(side, dtype, left.rank) for side in (left, right)]
     both = FORMS[combine](body.out, computed_in(dtype), texts)
     if dtype.is_integer and dtype.bits < 32:

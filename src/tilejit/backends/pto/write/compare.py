@@ -118,8 +118,7 @@ def compare(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     args = apply_args(op)
     arrays = [value for value in (args["lhs"], args["rhs"]) if is_array(value)]
     assert isinstance(arrays[0], SSAValue)
-    kind = args["cmp_type"]
-    assert isinstance(kind, int)
+    kind = op.statics["cmp_type"]
     elements = op.op != "cmp_mask"
     data = region if elements else _data_region(w, arrays[0], region)
     dtype = _comparable(w, d.shaped_type(arrays[0]).dtype, op)

@@ -73,8 +73,7 @@ def gather(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     if op.op == "gather_flat":
         index = _padded_index(w, index, d.shaped_type(value).shape[-1], source, INT32)
     else:
-        dim = args["dim"]
-        assert isinstance(dim, int)
+        dim = op.statics["dim"]
         index = _flat_index(w, index, dim % 2, source.spec.cols, INT32)
     return w.dest("tgather", [source, index, w.like(index)], w.result(op, region, dtype))
 
@@ -82,8 +81,7 @@ def gather(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
 
 
 def _by_pattern(w: BlockWriter, op: d.ApplyOp, source: Tile, region: Region) -> Tile:
-    pattern = apply_args(op)["mask_pattern"]
-    assert isinstance(pattern, int)
+    pattern = op.statics["mask_pattern"]
     out = w.result(op, region, source.spec.element.dtype)
     w.dest("tgather", [source], out, f", {{maskPattern = #pto.mask_pattern<{MASK_PATTERNS[int(pattern) - 1]}>}}")
     return w.reread(out, d.shaped_type(op.results[0]).dtype)

@@ -87,8 +87,7 @@ def paged_gather(w: BlockWriter, op: d.ApplyOp) -> Memory:
     args, result = apply_args(op), op.results[0]
     size, page, column = (value for name in ("size", "block_size", "col_off") if isinstance(value := args[name], int))
     type = d.shaped_type(result)
-    limit = args["max_indices"]
-    assert isinstance(limit, int)
+    limit = op.statics["max_indices"]
     memory = w.workspace(type.dtype, (limit, size), op, hint_of(result) or "gathered")
     line, count = _line(w, operand(op, "indices"), op)
     table, _ = _line(w, operand(op, "block_table"), op)

@@ -134,8 +134,7 @@ def extreme(name: str) -> ScalarRule:
 
 
 def compared(w: MemoryWriter, op: d.ApplyOp) -> str:
-    kind = apply_args(op)["cmp_type"]
-    assert isinstance(kind, int)
+    kind = op.statics["cmp_type"]
     mode = CMP_MODES[kind]
 
     def text(x: Operands) -> str:
