@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tilejit.errors import ArgumentError, DTypeError, InvalidOperationError, ShapeError, TilejitError, did_you_mean, in_body
@@ -120,11 +121,7 @@ def _check_imports(function: d.FuncOp, program: Program) -> None:
 
 
 def _bytes(type: TileType) -> int:
-    bits = type.dtype.bits
-    for extent in type.shape:
-        assert isinstance(extent, int)
-        bits *= extent
-    return -(-bits // 8)
+    return -(-type.dtype.bits * math.prod(int(extent) for extent in type.shape) // 8)
 
 
 def _error(kind: type[TilejitError], message: str, at: Transfer, other: Transfer | d.EffectOp | None = None, help: str | None = None) -> TilejitError:

@@ -8,7 +8,7 @@ from tilejit.dtypes import TASK_ID
 from tilejit.errors import NoWriteError, ShapeError, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
-from tilejit.tile_ir.names import name_value
+from tilejit.tile_ir.names import name_value, unique_name
 from tilejit.tile_ir.program import Function, Program
 from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim, ScalarType, TileType
 
@@ -45,7 +45,7 @@ def hide_results(function: d.FuncOp) -> None:
     values = list(last.values)
     if all(value in block.args for value in values):
         return
-    names, directions = list(_tuple(function, "params")), list(_tuple(function, "directions"))
+    names, directions = list(function.names), list(function.directions)
     span = last.span
     last.detach()
     last.erase()
@@ -57,7 +57,7 @@ def hide_results(function: d.FuncOp) -> None:
     for index, value in enumerate(values):
         if value in block.args:
             continue
-        name = _free_name(names)
+        name = unique_name("result", names)
         type = _output_type(value, last, name, extents)
         argument = block.insert_arg(d.IRType(type), len(block.args))
         name_value(argument, name)
@@ -76,20 +76,6 @@ def hide_results(function: d.FuncOp) -> None:
     facts = {**attrs, "returns": returns, "hidden": hidden, **({"extents": (*attrs.get("extents", ()), *extents.items())} if extents else {})}
     facts |= {"numbers": tuple(numbers)} if numbers else {}
     function.attributes.update(d.statics({"params": tuple(names), "directions": tuple(directions), "attrs": facts}))
-
-
-def _tuple(function: d.FuncOp, name: str) -> tuple[str, ...]:
-    found = function.static(name)
-    assert isinstance(found, tuple)
-    return found
-
-
-def _free_name(taken: list[str]) -> str:
-    name, count = "result", 0
-    while name in taken:
-        count += 1
-        name = f"result_{count}"
-    return name
 
 
 def _output_type(value: SSAValue, at: d.ReturnOp, name: str, extents: dict[str, object]) -> BufferType:
@@ -131,7 +117,7 @@ def _computed(value: SSAValue | None) -> object:
     """A scalar as an expression that a call can evaluate before it starts (see `Signature.computed`), else None."""
     if isinstance(value, BlockArgument):
         function = value.owner.parent_op()
-        return ("scalar", _tuple(function, "params")[value.index]) if isinstance(function, d.FuncOp) else None
+        return ("scalar", function.names[value.index]) if isinstance(function, d.FuncOp) else None
     maker = value.owner if value is not None else None
     if isinstance(maker, d.ConstOp):
         return maker.static("value")

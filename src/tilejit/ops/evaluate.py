@@ -14,7 +14,7 @@ from tilejit.dtypes import BOOL, DType
 from tilejit.ops.elementwise import compute_dtype, in_register, value_dtype
 from tilejit.ops.numbers import convert
 from tilejit.ops.spec import OpSpec, ParamKind
-from tilejit.types.values import ScalarType, ShapedType, ValueType
+from tilejit.types.values import ScalarType, ValueType
 
 NDArray = npt.NDArray[Any]
 
@@ -84,7 +84,6 @@ def evaluate(row: OpSpec, args: Mapping[str, Argument], results: tuple[ValueType
 
 
 def _elementwise(row: OpSpec, args: Mapping[str, Argument], result: ValueType) -> Any:
-    assert isinstance(result, ScalarType | ShapedType)
     names = [name for name in row.operands if args[name] is not None]
     arrays = [args[name] for name in names]
     shape = np.broadcast_shapes(*(value.data.shape for value in arrays if isinstance(value, ArrayValue)))
@@ -94,8 +93,7 @@ def _elementwise(row: OpSpec, args: Mapping[str, Argument], result: ValueType) -
     for name, box in zip(names, boxes, strict=True):
         dtype = compute_dtype(row, name, dtypes, result.dtype)
         ready.append(in_register(convert(box, dtype), dtype))
-    takes = row.attrs["takes"]
-    out = convert(np.asarray(row.reference(*ready, **{name: args[name] for name in takes})), result.dtype)
+    out = convert(np.asarray(row.reference(*ready, **{name: args[name] for name in row.attrs["takes"]})), result.dtype)
     if isinstance(result, ScalarType):
         return out[()]
     return placed(out, shape, result.dtype)

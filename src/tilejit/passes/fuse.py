@@ -21,7 +21,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, never_meet, reads_own_cell, same_window, takes_blocks
 from tilejit.tile_ir.build import apply_args, constant_of, operand
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import Dim, ScalarType, Shape, ShapedType
+from tilejit.types.values import Dim, ScalarType, Shape, ShapedType, broadcast
 
 FAMILIES = ("elementwise", "expand", "reduction", "mask")
 """Families whose ops are computed cell by cell or fold an axis."""
@@ -256,10 +256,7 @@ def _logical_shape(value: SSAValue) -> Shape:
     """The shape of a value; of a mask, that of the cells it speaks about."""
     op = value.owner
     if _is_mask(value) and isinstance(op, d.ApplyOp):
-        shapes = [d.shaped_type(arg).shape for arg in op.args if isinstance(d.type_of(arg), ShapedType)]
-        rank = max(len(shape) for shape in shapes)
-        padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-        return tuple(next((dim for dim in dims if dim != 1), 1) for dims in zip(*padded, strict=True))
+        return broadcast([d.shaped_type(arg).shape for arg in op.args if isinstance(d.type_of(arg), ShapedType)])
     return d.shaped_type(value).shape
 
 

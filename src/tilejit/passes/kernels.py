@@ -15,7 +15,7 @@ from tilejit.passes.rewriting import free_values, is_buffer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import Builder
-from tilejit.tile_ir.names import name_of, name_value
+from tilejit.tile_ir.names import name_of, name_value, unique_name
 from tilejit.types.values import ANY, BufferType, TileType, ValueType
 
 
@@ -213,12 +213,3 @@ def name_hint(value: SSAValue) -> str | None:
     hint = name_of(value) if isinstance(value, BlockArgument) else value.owner.hint if isinstance(value.owner, d.TileOp) else None
     hint = re.sub(r"\W", "_", hint) if hint else None
     return hint if hint and hint.isidentifier() and hint != "self" else None
-
-
-def unique_name(name: str, taken: Sequence[str] | set[str]) -> str:
-    """`name`, or with a number when it is taken."""
-    candidate, count = name, 0
-    while candidate in taken:
-        count += 1
-        candidate = f"{name}_{count}"
-    return candidate

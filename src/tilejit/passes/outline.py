@@ -14,13 +14,13 @@ from tilejit import ops
 from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.extents import extent_of, extents_of
-from tilejit.passes.kernels import Kernel, Reload, direction, name_hint, unique_name
+from tilejit.passes.kernels import Kernel, Reload, direction, name_hint
 from tilejit.passes.rewriting import Before, has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
 from tilejit.passes.valid import ValidExtents
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import ancestor_in
 from tilejit.tile_ir.build import Builder
-from tilejit.tile_ir.names import name_of
+from tilejit.tile_ir.names import name_of, unique_name
 from tilejit.tile_ir.planes import CONTROL_KINDS, KERNEL_KINDS, called_inside
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType, TileType
@@ -261,12 +261,7 @@ class _Outliner:
         builder = Builder(kernel.body)
         builder.span = anchor.span
         for value, buffer in crossing.items():
-            parameter = kernel.inside[buffer]
-            zeros = [builder.const(0) for _ in d.shaped_type(buffer).shape]
-            if isinstance(d.type_of(value), ScalarType):
-                builder.write(parameter, zeros, value)
-            else:
-                builder.store(value, parameter, zeros)
+            builder.fill(kernel.inside[buffer], value)
         function = kernel.finish(attrs)
         if anchor.span is not None:
             function.attributes["span"] = d.SpanAttr(anchor.span)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.passes.kernels import load_whole, name_hint, takes_values_only, unique_name
+from tilejit.passes.kernels import load_whole, name_hint, takes_values_only
 from tilejit.passes.rewriting import Before, remove
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.names import name_value
+from tilejit.tile_ir.names import name_value, unique_name
 from tilejit.tile_ir.planes import called_outside
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueType
@@ -46,11 +46,7 @@ def _rewrite_function(function: d.FuncOp, returned: d.ReturnOp, hidden: bool) ->
         params.append(unique_name(name_hint(value) or "result", params))
         ways.append("Out")
         name_value(buffer, params[-1])
-        zeros = [end.const(0) for _ in d.shaped_type(buffer).shape]
-        if isinstance(d.type_of(value), ScalarType):
-            end.write(buffer, zeros, value)
-        else:
-            end.store(value, buffer, zeros)
+        end.fill(buffer, value)
     kept = [value for value in returned.values if _is_parameter(value)]
     returned.operands = tuple(kept)
     items = tuple(("param", value.index) for value in kept if isinstance(value, BlockArgument))

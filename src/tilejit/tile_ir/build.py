@@ -200,6 +200,14 @@ class Builder:
     def store(self, value: SSAValue, buffer: SSAValue, offsets: Sequence[SSAValue], atomic: bool = False) -> None:
         self.insert(d.StoreOp.build(operands=[value, buffer, list(offsets)], attributes=d.statics({"atomic": atomic})))
 
+    def fill(self, buffer: SSAValue, value: SSAValue) -> None:
+        """A value, or a number, into a buffer of its shape."""
+        zeros = [self.const(0) for _ in d.shaped_type(buffer).shape]
+        if isinstance(d.type_of(value), ScalarType):
+            self.write(buffer, zeros, value)
+        else:
+            self.store(value, buffer, zeros)
+
     def read(self, source: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
         return self._value(d.ReadOp, [source, indices], ScalarType(d.shaped_type(source).dtype))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from xdsl.ir import SSAValue
 
@@ -29,3 +30,12 @@ def name_of(value: SSAValue) -> str | None:
     """What the author of a value calls it."""
     hint = value.name_hint
     return hint if hint is None or "$" not in hint else _SPELLED.sub(lambda found: chr(int(found.group(1), 16)), hint)
+
+
+def unique_name(name: str, taken: Container[str]) -> str:
+    """`name`, or with a number when it is taken."""
+    candidate, count = name, 0
+    while candidate in taken:
+        count += 1
+        candidate = f"{name}_{count}"
+    return candidate

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tilejit.dtypes import DType
 
@@ -36,6 +37,7 @@ _COMPUTED = (
 EXTENT_OPERATIONS = {operation.row: operation for operation in _COMPUTED}
 
 Shape = tuple[Dim, ...]
+_Extent = TypeVar("_Extent", int, Dim)
 Valid = tuple[Dim, ...]
 """Extents of the valid region, anchored at the origin. ANY: a run-time property of the value."""
 
@@ -144,6 +146,13 @@ def same_extent(a: Dim, b: Dim) -> bool | None:
     if isinstance(a, int) and isinstance(b, int):
         return False
     return None
+
+
+def broadcast(shapes: Sequence[tuple[_Extent, ...]]) -> tuple[_Extent | int, ...]:
+    """The common shape of operands whose type rule already proved that they fit."""
+    rank = max(len(shape) for shape in shapes)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return tuple(next((dim for dim in dims if dim != 1), 1) for dims in zip(*padded, strict=True))
 
 
 def static_shape(shape: Shape) -> tuple[int, ...] | None:

@@ -76,8 +76,7 @@ def write_flat(f: FunctionWriter, op: d.ApplyOp) -> None:
 
 def pattern(op: d.ApplyOp) -> tuple[int, int]:
     """First column and step of the op's mask pattern."""
-    number = op.statics["mask_pattern"]
-    return PATTERNS[int(number)]
+    return PATTERNS[int(op.statics["mask_pattern"])]
 
 
 def check_divisible(f: FunctionWriter, op: d.ApplyOp, extent: Index, step: int) -> None:

@@ -19,7 +19,7 @@ from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import takes_blocks
 from tilejit.tile_ir.build import apply_args
-from tilejit.types.values import Shape, ShapedType
+from tilejit.types.values import Shape, ShapedType, broadcast
 
 Code = Callable[[Emitter, Sequence[Value], int], Value]
 """(emitter, operand lanes in register form, number of lanes) → result lanes."""
@@ -174,10 +174,3 @@ def reduction(op: d.ApplyOp, row: OpSpec, lane: Lane, wide: bool) -> Recipe:
     positions = combine.startswith("arg")
     fold = Reduction(combine.removeprefix("arg"), axis, positions)
     return Recipe(op, (operand,), type.shape, lambda e, lanes, width: lanes[0], (operand,), reduction=fold)
-
-
-def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """The common shape of operands whose type rule already proved that they fit."""
-    rank = max(len(shape) for shape in shapes)
-    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    return tuple(next((dim for dim in dims if dim != 1), 1) for dims in zip(*padded, strict=True))

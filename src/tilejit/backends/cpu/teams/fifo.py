@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,11 +24,7 @@ HEADER_BYTES = 8 * Slot.SIZE
 
 
 def _bytes(type: TileType) -> int:
-    size = type.dtype.get_byte()
-    for extent in type.shape:
-        assert isinstance(extent, int)
-        size *= extent
-    return size
+    return type.dtype.get_byte() * math.prod(int(extent) for extent in type.shape)
 
 
 def _slot_bytes(f: FunctionWriter, fifo: Fifo) -> int:

@@ -20,9 +20,10 @@ from tilejit.backends.cuda.text.values import Value, index
 from tilejit.backends.cuda.text.writer import Writer
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.passes.kernels import name_hint, unique_name
+from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.cross_core import CrossCore
+from tilejit.tile_ir.names import unique_name
 from tilejit.tile_ir.program import Program
 
 
@@ -71,10 +72,7 @@ class Frame:
         """Which of how many blocks the host is running."""
 
     def fresh(self, hint: str) -> str:
-        name, count = hint, 0
-        while name in self.taken:
-            count += 1
-            name = f"{hint}_{count}"
+        name = unique_name(hint, self.taken)
         self.taken.add(name)
         return name
 

@@ -125,8 +125,7 @@ def gather_flat(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 def pattern_of(op: d.ApplyOp) -> tuple[int, int]:
     """First column and step of an op's mask pattern."""
-    pattern = op.statics["mask_pattern"]
-    return PATTERNS[int(pattern)]
+    return PATTERNS[int(op.statics["mask_pattern"])]
 
 
 def by_pattern(body: Body, op: d.ApplyOp, value: SSAValue) -> Sequence[Value]:

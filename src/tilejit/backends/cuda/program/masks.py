@@ -15,6 +15,7 @@ from tilejit.ops.compare import mask_columns
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
+from tilejit.types.values import broadcast
 
 if TYPE_CHECKING:
     from tilejit.backends.cuda.program.body import Body
@@ -74,12 +75,6 @@ def cmp_mask(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     shape = broadcast([tile.shape for tile in tiles])
     text = f"({texts[0]} {elementwise.COMPARISONS[kind]} {texts[1]})"
     return [Tile(text, BOOL, shape, common_valid(shape, tiles), bits=True)]
-
-
-def broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    rank = max(len(shape) for shape in shapes)
-    full = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    return tuple(next((extent for extent in extents if extent != 1), 1) for extents in zip(*full, strict=True))
 
 
 def common_valid(shape: Sequence[int], tiles: Sequence[Tile]) -> tuple[Scalar, ...]:

@@ -9,7 +9,7 @@ from xdsl.ir import Block, SSAValue
 from tilejit import ops
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body, block_shape
-from tilejit.backends.cuda.program.masks import as_bytes, as_flags, broadcast, common_valid
+from tilejit.backends.cuda.program.masks import as_bytes, as_flags, common_valid
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.types import computed_in, padded, register
 from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, Value, index
@@ -21,6 +21,7 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
+from tilejit.types.values import broadcast
 
 
 def operand(body: Body, value: SSAValue) -> Scalar | Tile:

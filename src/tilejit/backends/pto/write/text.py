@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit.dtypes import BOOL, FP8E8M0, INDEX, INT64, UINT8, DType
 from tilejit.errors import Span, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.names import name_of, plain
+from tilejit.tile_ir.names import name_of, plain, unique_name
 
 Extent = int | str
 """A number known now, or the name of an index value of the text."""
@@ -108,10 +108,7 @@ class TextWriter:
         """A new name, the user's where there is one."""
         base = re.sub(r"\W", "_", plain(hint or "v"))
         base = base if base[0].isalpha() or base[0] == "_" else f"v{base}"
-        name, number = base, 0
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
+        name = unique_name(base, self.taken)
         self.taken.add(name)
         return f"%{name}"
 
