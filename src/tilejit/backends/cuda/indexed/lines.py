@@ -169,14 +169,6 @@ SCAN_ALONG, SCAN_DOWN = (2, 1024), (64, 32)
 # running sums -----------------------------------------------------------------------------------------------------------
 
 
-def _combined(body: Body, combine: str, compute: DType, left: str, right: str) -> str:
-    sign = {"sum": "+", "prod": "*"}.get(combine)
-    if sign is not None:
-        return f"({left} {sign} {right}).to({register(compute)})"
-    nan = ", propagate_nan=tl.PropagateNan.ALL" if compute.is_float else ""
-    return f"tl.{'maximum' if combine == 'max' else 'minimum'}({left}, {right}{nan}).to({register(compute)})"
-
-
 def _scanned(body: Body, text: str, axis: int, combine: str, compute: DType) -> str:
     """A tile in the type it is computed in, with everything before each cell along an axis folded into it."""
     if combine in ("sum", "prod"):
@@ -228,9 +220,9 @@ def scan(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Buf
             ]
             loaded = elementwise.widen(out, memory.load_text(out, pointers[0], there, dtype), dtype)
             cells = out.let("cells", f"tl.where({there}, {loaded}, {neutral(combine, compute)}).to({register(compute)})")
-            made = out.let("made", _combined(body, combine, compute, carry, _scanned(body, cells, 1, combine, compute)))
+            made = out.let("made", elementwise.combined(combine, compute, carry, _scanned(body, cells, 1, combine, compute)))
             out.line(memory.store_line(out, pointers[1], elementwise.held(out, made, dtype), there, dtype))
-            out.line(f"{carry} = {_combined(body, combine, compute, carry, fold(body, cells, 1, combine, compute))}")
+            out.line(f"{carry} = {elementwise.combined(combine, compute, carry, fold(body, cells, 1, combine, compute))}")
 
 
 # order ------------------------------------------------------------------------------------------------------------------

@@ -66,11 +66,7 @@ class ColumnNest:
                     here = f"tl.where({below}, {here}, 2147483647)"
                 body.out.line(f"{name}, {places} = {body.out.helper(combine + '_nan')}({name}, {places}, {text}, {here})")
             else:
-                combined = {"sum": f"{name} + {text}", "prod": f"{name} * {text}"}.get(combine)
-                if combined is None:
-                    nan = ", propagate_nan=tl.PropagateNan.ALL" if compute.is_float else ""
-                    combined = f"tl.{'maximum' if combine == 'max' else 'minimum'}({name}, {text}{nan})"
-                body.out.line(f"{name} = ({combined}).to({register(compute)})")
+                body.out.line(f"{name} = {elementwise.combined(combine, compute, name, text)}")
         dtype = rows.result_dtype(op) if piece is None else compute
         if combine.startswith("arg"):
             top, found = body.out.fresh("top"), body.out.fresh("place")

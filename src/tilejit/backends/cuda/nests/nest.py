@@ -354,11 +354,7 @@ class Nest:
                 here = f"tl.where(({steps} < {size.text})[None, :], {here}, 2147483647)"
             body.out.line(f"{name}, {places} = {body.out.helper(combine + '_nan')}({name}, {places}, {text}, {here})")
             return
-        combined = {"sum": f"{name} + {text}", "prod": f"{name} * {text}"}.get(combine)
-        if combined is None:
-            nan = ", propagate_nan=tl.PropagateNan.ALL" if compute.is_float else ""
-            combined = f"tl.{'maximum' if combine == 'max' else 'minimum'}({name}, {text}{nan})"
-        body.out.line(f"{name} = ({combined}).to({register(compute)})")
+        body.out.line(f"{name} = {elementwise.combined(combine, compute, name, text)}")
 
     def _finish(self, op: d.ApplyOp, names: tuple[str, str]) -> None:
         """The accumulators folded to one cell per row."""

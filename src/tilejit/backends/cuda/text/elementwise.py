@@ -160,34 +160,31 @@ def integer(signed: str, unsigned: str, of_floats: Form) -> Form:
 
 
 def call(name: str) -> Form:
-    def form(out: Writer, dtype: DType, args: Texts) -> str:
-        return f"{name}({', '.join(args)})"
-
-    return form
+    return lambda out, dtype, args: f"{name}({', '.join(args)})"
 
 
 def helper(name: str) -> Form:
-    def form(out: Writer, dtype: DType, args: Texts) -> str:
-        return f"{out.helper(name)}({', '.join(args)})"
-
-    return form
+    return lambda out, dtype, args: f"{out.helper(name)}({', '.join(args)})"
 
 
 def extreme(name: str) -> Form:
-    def form(out: Writer, dtype: DType, args: Texts) -> str:
-        nan = ", propagate_nan=tl.PropagateNan.ALL" if dtype.is_float else ""
-        return f"tl.{name}({args[0]}, {args[1]}{nan})"
+    return lambda out, dtype, args: _larger_or_smaller(name, dtype, *args)
 
-    return form
+
+def _larger_or_smaller(name: str, dtype: DType, left: str, right: str) -> str:
+    return f"tl.{name}({left}, {right}{', propagate_nan=tl.PropagateNan.ALL' if dtype.is_float else ''})"
+
+
+def combined(combine: str, dtype: DType, left: str, right: str) -> str:
+    """Two numbers of a reduction folded into one, in the type they are computed in."""
+    sign = {"sum": "+", "prod": "*"}.get(combine)
+    text = f"{left} {sign} {right}" if sign is not None else _larger_or_smaller(f"{combine}imum", dtype, left, right)
+    return f"({text}).to({register(dtype)})"
 
 
 def whole(name: str) -> Form:
     """Integers stay as they are."""
-
-    def form(out: Writer, dtype: DType, args: Texts) -> str:
-        return f"{name}({args[0]})" if dtype.is_float else args[0]
-
-    return form
+    return lambda out, dtype, args: f"{name}({args[0]})" if dtype.is_float else args[0]
 
 
 def shift(name: str) -> Form:
