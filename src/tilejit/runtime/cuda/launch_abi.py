@@ -7,6 +7,9 @@ end with END.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+
+from tilejit.types.values import EXTENT_OPERATIONS
 
 LAUNCH = "tj_launch"
 """The function that launches, in the code of the dispatcher."""
@@ -108,6 +111,13 @@ class Op(enum.IntEnum):
     MEMORY = 11
     """The address of the memory of the call."""
 
+
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    **{row: operation.compute for row, operation in EXTENT_OPERATIONS.items()},
+    "ceildiv": lambda a, b: -(-a // b),
+}
+"""What a number may be computed by: each row on INDEX numbers has a word of its name."""
+assert all(row.upper() in Op.__members__ for row in OPERATIONS)
 
 FAILED = 1 << 20
 """Status: this plus what the driver said."""

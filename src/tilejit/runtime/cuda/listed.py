@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from tilejit.runtime.cuda.launch_abi import OPERATIONS
 from tilejit.runtime.cuda.launcher import Launch
 from tilejit.runtime.cuda.program import EntryRow, Node
-
-_OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "minimum": min, "maximum": max,
-    "floordiv": lambda a, b: a // b, "ceildiv": lambda a, b: -(-a // b), "mod": lambda a, b: a % b,
-}  # fmt: skip
 
 
 def is_plain(row: EntryRow) -> bool:
@@ -32,6 +28,6 @@ def _number(node: Node, inputs: Sequence[int | float | bool]) -> int | float | b
         case ("input", int(place)):
             return inputs[place]
         case (operation, left, right):
-            return _OPERATIONS[operation](int(_number(left, inputs)), int(_number(right, inputs)))
+            return OPERATIONS[operation](int(_number(left, inputs)), int(_number(right, inputs)))
         case _:
             raise AssertionError(f"{node} is of memory, which a plain entry asks for none of")

@@ -8,15 +8,11 @@ from dataclasses import dataclass
 
 from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.cuda.devices import Device
-from tilejit.runtime.cuda.launch_abi import MAX_DEPTH, MAX_PARAMETERS, Op, Record, Table, Variant
+from tilejit.runtime.cuda.launch_abi import MAX_DEPTH, MAX_PARAMETERS, OPERATIONS, Op, Record, Table, Variant
 from tilejit.runtime.cuda.launcher import LoadedCubin
 from tilejit.runtime.cuda.program import DIVISIBLE, CudaProgram, EntryRow, KernelRow, LaunchRow, Node
 from tilejit.runtime.cuda.words import FailureWords
 
-_OPERATIONS = {
-    "add": Op.ADD, "sub": Op.SUB, "mul": Op.MUL, "minimum": Op.MINIMUM, "maximum": Op.MAXIMUM,
-    "floordiv": Op.FLOORDIV, "ceildiv": Op.CEILDIV, "mod": Op.MOD,
-}  # fmt: skip
 _DIVISIONS = ("floordiv", "ceildiv", "mod")
 _WIDE = ("INDEX", "INT64", "UINT64")
 """Scalars whose slot holds them as a 64-bit number."""
@@ -165,6 +161,6 @@ def _postfix(node: Node, slots: _Slots, depth: int = 1) -> Number:
     if node[0] == "memory":
         return [Op.MEMORY, *([*_postfix(node[1], slots, depth + 1), Op.ADD] if node[1] != 0 else [])]
     operation, left, right = node  # type: ignore[misc]
-    if operation not in _OPERATIONS or (operation in _DIVISIONS and not (isinstance(right, int) and right > 0)):
+    if operation not in OPERATIONS or (operation in _DIVISIONS and not (isinstance(right, int) and right > 0)):
         raise _NotExpressible
-    return [*_postfix(left, slots, depth), *_postfix(right, slots, depth + 1), _OPERATIONS[operation]]
+    return [*_postfix(left, slots, depth), *_postfix(right, slots, depth + 1), Op[operation.upper()]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from tilejit import ops
 from tilejit.backends.cuda.plan import Apply, Expr, Var
@@ -11,6 +12,7 @@ from tilejit.backends.cuda.text.types import fits32, signature
 from tilejit.backends.cuda.text.values import Bounds, Buffer, Dim, Scalar, index
 from tilejit.backends.cuda.text.writer import Writer
 from tilejit.dtypes import BOOL, FP32, FP64, INDEX, DType
+from tilejit.runtime.cuda.launch_abi import OPERATIONS
 
 EXTENT = (0, (1 << 31) - 1)
 """Bounds of every extent: a tensor has fewer elements than that along one dim."""
@@ -77,15 +79,9 @@ def variable(name: str, dtype: DType = INDEX, bounds: Bounds = None) -> Number:
     return Number(Var(name), dtype, bounds)
 
 
-def _arithmetic(
-    name: str,
-    fold: Callable[[int, int], int],
-    bounds: Callable[[tuple[int, int], tuple[int, int]], tuple[int, int]],
-    unit: int | None = None,
-    either: bool = False,
-    zero: bool = False,
-) -> Callable[[Number, Number], Number]:
+def _arithmetic(name: str, unit: int | None = None, either: bool = False, zero: bool = False) -> Callable[[Number, Number], Number]:
     """An op on two INDEX numbers; `unit` on the right changes nothing (on `either` side, if so), and a 0 may make everything `zero`."""
+    fold = OPERATIONS[name]
 
     def applied(a: Number, b: Number) -> Number:
         if isinstance(a.const, int) and isinstance(b.const, int):
@@ -96,49 +92,36 @@ def _arithmetic(
             return b
         if zero and (a.const == 0 or b.const == 0):
             return number(0)
-        known = bounds(a.bounds, b.bounds) if a.bounds and b.bounds else None
+        known = _bounds(name, a.bounds, b.bounds) if a.bounds and b.bounds else None
         return Number(Apply(name, (a.expr, b.expr)), INDEX, known)
 
     return applied
 
 
-def _corners(function: Callable[[int, int], int]) -> Callable[[tuple[int, int], tuple[int, int]], tuple[int, int]]:
-    def bounds(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-        found = [function(x, y) for x in a for y in b]
-        return min(found), max(found)
-
-    return bounds
-
-
-def _divided(function: Callable[[int, int], int]) -> Callable[[tuple[int, int], tuple[int, int]], tuple[int, int]]:
-    def bounds(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-        return _corners(function)(a, b) if b[0] > 0 else (-(1 << 62), 1 << 62)
-
-    return bounds
+def _bounds(name: str, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    """What an op gives lies between its values at the ends of its operands, unless it divides by what may be 0."""
+    if name in ("floordiv", "ceildiv", "mod") and b[0] <= 0:
+        return -(1 << 62), 1 << 62
+    found = (0, b[1] - 1) if name == "mod" else [OPERATIONS[name](x, y) for x in a for y in b]
+    return min(found), max(found)
 
 
-add = _arithmetic("add", lambda a, b: a + b, _corners(lambda a, b: a + b), unit=0, either=True)
-sub = _arithmetic("sub", lambda a, b: a - b, _corners(lambda a, b: a - b), unit=0)
-mul = _arithmetic("mul", lambda a, b: a * b, _corners(lambda a, b: a * b), unit=1, either=True, zero=True)
-floordiv = _arithmetic("floordiv", lambda a, b: a // b, _divided(lambda a, b: a // b), unit=1)
-ceildiv = _arithmetic("ceildiv", lambda a, b: -(-a // b), _divided(lambda a, b: -(-a // b)), unit=1)
-minimum = _arithmetic("minimum", min, _corners(min))
-maximum = _arithmetic("maximum", max, _corners(max))
-mod = _arithmetic("mod", lambda a, b: a % b, lambda a, b: (0, b[1] - 1) if b[0] > 0 else (-(1 << 62), 1 << 62))
+add = _arithmetic("add", unit=0, either=True)
+sub = _arithmetic("sub", unit=0)
+mul = _arithmetic("mul", unit=1, either=True, zero=True)
+floordiv = _arithmetic("floordiv", unit=1)
+ceildiv = _arithmetic("ceildiv", unit=1)
+minimum = _arithmetic("minimum")
+maximum = _arithmetic("maximum")
+mod = _arithmetic("mod")
 
 
 def product(numbers: Sequence[Number]) -> Number:
-    out = number(1)
-    for item in numbers:
-        out = mul(out, item)
-    return out
+    return reduce(mul, numbers, number(1))
 
 
 def total(numbers: Sequence[Number]) -> Number:
-    out = number(0)
-    for item in numbers:
-        out = add(out, item)
-    return out
+    return reduce(add, numbers, number(0))
 
 
 def contiguous(extents: Sequence[Number]) -> tuple[Axis, ...]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilejit.backends.cuda.plan import Allocate, Apply, Compute, EntryPlan, Expr, Launch, Move, Var
+from tilejit.runtime.cuda.launch_abi import OPERATIONS
 from tilejit.runtime.cuda.program import KernelRow, LaunchRow, Node
 
-_OPERATIONS = ("add", "sub", "mul", "minimum", "maximum", "floordiv", "ceildiv", "mod")
-"""Ops on INDEX numbers that a term may have."""
 _ALIGN = 256
 """Of each piece of memory."""
 
@@ -105,7 +104,7 @@ def _term(expression: Expr, names: Mapping[str, Node | None]) -> Node:
             return found
         case Apply():
             plain = expression.dtype == "INDEX" and all(operand == "INDEX" for operand in expression.operands) and not expression.statics
-            if not plain or expression.op not in _OPERATIONS:
+            if not plain or expression.op not in OPERATIONS:
                 raise _NoTerm
             left, right = (_term(argument, names) for argument in expression.args)
             return expression.op, left, right

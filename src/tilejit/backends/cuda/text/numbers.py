@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import reduce
 
 from tilejit.backends.cuda.text.types import fits32
 from tilejit.backends.cuda.text.values import Bounds, Scalar, index
@@ -155,17 +156,11 @@ def _counts(value: Scalar) -> bool:
 
 
 def total(values: Iterable[Scalar]) -> Scalar:
-    out = index(0)
-    for value in values:
-        out = add(out, value)
-    return out
+    return reduce(add, values, index(0))
 
 
 def product(values: Iterable[Scalar]) -> Scalar:
-    out = index(1)
-    for value in values:
-        out = mul(out, value)
-    return out
+    return reduce(mul, values, index(1))
 
 
 def same(a: Scalar, b: Scalar) -> bool:
