@@ -119,6 +119,11 @@ def pages_beside_decisions(x: pl.Tensor[[N, 23], pl.FP32], pool: pl.Tensor, tabl
         if pl.read(table, [0]) > 1:
             v = pl.mul(v, 2.0)
         pages = pl.paged_gather(pool, table, which, 4, 32, 8)
+        for i in pl.range(4):
+            if i == pl.read(table, [3]) - 1:
+                break
+            v = pl.add(v, 1.0)
+            pages = pl.mul(pages, 2.0)
         pl.assemble(a, pl.concat(v, v), [0, 0])
         b[:] = pages
 

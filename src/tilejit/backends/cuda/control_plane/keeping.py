@@ -58,7 +58,7 @@ def kept_by(kernel: Making) -> Callable[[SSAValue], Value]:
 
     def bring(value: SSAValue) -> Value:
         found, type = outside(value), d.type_of(value)
-        if isinstance(found, Buffer) and isinstance(type, TileType) and type.level == "tile":
+        if isinstance(found, Buffer) and isinstance(type, TileType) and (type.level == "tile" or type.valid != type.shape):
             shape = tuple(extent for extent in type.shape if isinstance(extent, int))
             valid = tuple(index(extent) for extent in type.valid if isinstance(extent, int))
             return kernel.body.load_tile(found, [index(0)] * len(shape), shape, valid, name_hint(value))

@@ -55,8 +55,12 @@ def by_the_host(frame: Frame, function: d.FuncOp) -> UnsupportedFeatureError | N
             raise UnsupportedFeatureError("CUDA does not run this on the host")
         _run(frame, segments, name)
 
-    frame.within, frame.keeps = within, meets(function)
-    reason = frame.attempt(lambda: within(function.body.block))
+    reason = None
+    for keeps in (False, True) if not meets(function) else (True,):  # with values that leave programs through memory only where it cannot be done without
+        frame.within, frame.keeps = within, keeps
+        reason = frame.attempt(lambda: within(function.body.block))
+        if reason is None:
+            break
     frame.within, frame.keeps = saved
     return reason
 
@@ -279,7 +283,7 @@ def _leaves(op: Operation, read: set[SSAValue]) -> bool:
 def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
     from tilejit.backends.cuda.rules import LINES
 
-    if frame.keeps and meets(op):
+    if frame.keeps and (meets(op) or _hands_on_memory(op)):
         return "host" if is_meeting(op) else "control"
     if frame.keeps and isinstance(op, d.ApplyOp) and asks_place(op):
         return "host"
@@ -303,6 +307,12 @@ def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
     if frame.within is not None and (isinstance(op, d.ReadOp) or (isinstance(op, d.ForOp | d.WhileOp | d.IfOp) and _decides(frame, op, known))):
         return "host" if isinstance(op, d.ReadOp) else "control"
     return "program"
+
+
+def _hands_on_memory(op: Operation) -> bool:
+    """Whether a loop or branch hands on what no program can: tensors whose extents only the run knows."""
+    types = [d.type_of(result) for result in op.results] if isinstance(op, d.ForOp | d.WhileOp | d.IfOp) else []
+    return any(isinstance(type, ShapedType) and not all(isinstance(extent, int) for extent in type.shape) for type in types)
 
 
 def _on_arrays(op: Operation) -> bool:
