@@ -31,20 +31,25 @@ class Extents:
 
     def __init__(self, trace: Trace) -> None:
         self._start = len(trace.log)
-        found = _find(trace)
-        self.trace = found[1] if found is not None else trace.fork()
+        self.trace = trace.fork()
         """With what was asked for them."""
         self._known: Mapping[Definition, Dynamic] | None = None
         try:
-            self._axes = found[0] if found is not None else self._walked()
+            self._axes = self._found(trace)
         except RecursionError:
             raise trace.entry.too_deep() from None
         self.definitions = frozenset(self.trace.definitions)
 
-    def _walked(self) -> Axes:
-        """Where the text declares none, the annotations say all and no body is walked."""
-        if may_be_dynamic(self.trace, reachable(self.trace)):
-            self._known = analyse(self.trace)
+    def _found(self, trace: Trace) -> Axes:
+        """Where no text declares any, the annotations say all: then the disk knows nothing, and no body is walked."""
+        if trace.entry.facts.mentions_dynamic or may_be_dynamic(self.trace, reachable(self.trace)):
+            found = _find(trace)
+            if found is not None:
+                self.trace = found[1]
+                return found[0]
+            self.trace = trace.fork()
+            if may_be_dynamic(self.trace, reachable(self.trace)):
+                self._known = analyse(self.trace)
         own = self._known[self.trace.entry] if self._known is not None else annotated(Reads(self.trace, self.trace.entry))
         return {param: list(axes) for param, axes in own.dims.items()}
 

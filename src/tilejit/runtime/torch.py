@@ -14,6 +14,7 @@ from torch.autograd.graph import increment_version
 from tilejit.dtypes import DType, dtype_of_torch_name
 from tilejit.errors import ArgumentError
 from tilejit.runtime.arrays import ArrayView, unsupported_dtype
+from tilejit.runtime.targets import HOST
 
 
 def view_of(value: object) -> ArrayView | None:
@@ -26,10 +27,9 @@ def view_of(value: object) -> ArrayView | None:
         raise ArgumentError(f"{what} has no plain memory that a kernel could use", help=help)
     if value.layout is not torch.strided:
         raise ArgumentError(f"a torch tensor with layout {value.layout} has no plain memory", help="pass x.to_dense()")
-    name = str(value.dtype).removeprefix("torch.")
-    dtype = dtype_of_torch_name(name)
+    dtype = _dtype_of(value.dtype)
     if dtype is None:
-        raise unsupported_dtype("torch", name)
+        raise unsupported_dtype("torch", str(value.dtype).removeprefix("torch."))
     if dtype.bits < 8 and dtype.kind != "bool":
         return _unpacked(value, dtype)
     if value.is_cpu and value.data_ptr() == 0 and value.numel():
@@ -38,13 +38,23 @@ def view_of(value: object) -> ArrayView | None:
     if value.is_neg() or value.is_conj():
         value, copied = value.detach().resolve_conj().resolve_neg(), "is a view that torch negates when it is read"
     return ArrayView(
-        value, "torch", tuple(value.shape), value.stride(), dtype, value.data_ptr(), True, str(value.device), value.requires_grad, copied
+        value, "torch", tuple(value.shape), value.stride(), dtype, value.data_ptr(), True, _place_of(value), value.requires_grad, copied
     )
+
+
+@cache
+def _dtype_of(dtype: torch.dtype) -> DType | None:
+    return dtype_of_torch_name(str(dtype).removeprefix("torch."))
+
+
+def _place_of(value: torch.Tensor) -> str:
+    """As `str(value.device)` says it, which takes longer than all else that a call asks of a tensor."""
+    return HOST if value.is_cpu else f"cuda:{value.get_device()}" if value.is_cuda else str(value.device)
 
 
 def device_of(value: object) -> str | None:
     """Where a tensor is; None: it is no tensor."""
-    return str(value.device) if isinstance(value, torch.Tensor) else None
+    return _place_of(value) if isinstance(value, torch.Tensor) else None
 
 
 _INTERCEPT = "__torch_dispatch__"
@@ -61,6 +71,8 @@ def wrapping(value: torch.Tensor) -> tuple[str, str] | None:
         return "a functional torch tensor", 'pass the tensor it wraps, or make the kernel an operator: kernel.as_torch_op("mylib::name")'
     if value.is_nested:
         return "a nested torch tensor", "call the kernel for each of x.unbind(), or pass x.to_padded_tensor(0.0)"
+    if type(value) is torch.Tensor:
+        return None  # what follows is about classes of their own
     if getattr(type(value), _INTERCEPT) is not getattr(torch.Tensor, _INTERCEPT):
         help = 'call the kernel with real tensors: make it an operator where torch traces, kernel.as_torch_op("mylib::name"), or pass the tensor it wraps'
         return f"a torch tensor of the class {type(value).__name__}, which intercepts operators,", help

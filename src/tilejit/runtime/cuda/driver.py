@@ -169,7 +169,9 @@ def driver() -> Driver:
 def started(library: Any) -> Driver:
     """The driver in `library`, ready for use."""
     found = Driver(library)
-    status = found.raw("cuInit")(0)
+    status = found.raw("cuDeviceGetCount")(byref(c_int()))
+    if status == NOT_INITIALISED:  # else somebody did that, and asking for it again takes its time
+        status = found.raw("cuInit")(0)
     if status == NO_DEVICE:
         raise PlatformError("the NVIDIA driver finds no GPU", help="look at CUDA_VISIBLE_DEVICES and nvidia-smi, or use platform='cpu'")
     if status:
