@@ -234,7 +234,7 @@ def variables_set() -> frozenset[str]:
     return frozenset([os.fsdecode(name) for name in list(_DATA) if name.startswith(start)])
 
 
-def unknown_variables() -> dict[str, str | None]:
-    """Those of them that no setting reads, each with the closest one that exists."""
-    strangers = sorted(variables_set().difference(VARIABLES))
+def unknown_variables(there: Collection[str]) -> dict[str, str | None]:
+    """Those of the variables that no setting reads, each with the closest one that exists."""
+    strangers = sorted(name for name in there if name not in VARIABLES)
     return {name: next(iter(difflib.get_close_matches(name, VARIABLES, n=1)), None) for name in strangers}

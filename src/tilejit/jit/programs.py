@@ -131,8 +131,7 @@ class Programs(Kernel):
         extents = self._extents_of(trace)
         key = self._first_part(trace, extents, bound, config)
         tree = self._cache.tree(key.digest)
-        walk = trace.fork()
-        program = tree.find(walk)
+        program, walk = tree.found(trace)
         if program is not None:
             self._cache.hits += 1
         else:
@@ -329,8 +328,7 @@ class Programs(Kernel):
 
     def _walked_extents(self, trace: Trace) -> tuple[Extents, Trace]:
         known = self._extents if trace.entry is self.definition else Node[Extents]()
-        walk = trace.fork()
-        found = known.find(walk)
+        found, walk = known.found(trace)
         if found is None or found.definitions != frozenset(walk.definitions):  # a helper of the same text may have taken another's place
             found = Extents(trace)
             walk = found.trace

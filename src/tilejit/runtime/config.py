@@ -143,12 +143,12 @@ _warned: set[str] = set()
 def check_settings() -> None:
     """Name what makes no sense in the environment: a value that a setting does not take is an error, a TILEJIT_* variable that nothing reads a warning."""
     there = config.variables_set()
-    for setting in [setting for variable, setting in config.VARIABLES.items() if variable in there]:
+    for setting in [setting for variable in there if (setting := config.VARIABLES.get(variable)) is not None]:
         try:
             _ = setting.value
         except ValueError as error:
             raise OptionError(str(error), help=f"{setting.variable} is: {setting.doc}") from None
-    for name, close in config.unknown_variables().items():
+    for name, close in config.unknown_variables(there).items():
         if name not in _warned:
             _warned.add(name)
             hint = f"; did you mean {close}?" if close else ""

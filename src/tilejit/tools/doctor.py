@@ -61,7 +61,7 @@ def _machine() -> Iterator[Finding]:
 
 def _settings() -> Iterator[Finding]:
     """What the environment sets, and what of it means nothing."""
-    unknown = settings.unknown_variables()
+    unknown = settings.unknown_variables(settings.variables_set())
     for name in sorted(name for name in os.environ if name.startswith(settings.PREFIX)):
         close = unknown.get(name)
         help = None if name not in unknown else f"did you mean {close}?" if close else "unset it"

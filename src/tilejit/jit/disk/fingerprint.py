@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
-from tilejit.runtime.targets import DEFAULT, device_facts, row_of, rows
+from tilejit.runtime.targets import DEFAULT, device_facts, row_of
 
 _LIBRARIES = ("xdsl", "numpy", "ml_dtypes")
 """What compiling runs besides our own code; targets name further ones."""
@@ -17,8 +17,8 @@ _LIBRARIES = ("xdsl", "numpy", "ml_dtypes")
 
 @cache
 def toolchain(platform: str = DEFAULT, device: str = "cpu") -> dict[str, str]:
-    """What generated code depends on besides the kernel, in words. The libraries are looked up when the first kernel runs, not by an import."""
-    libraries = {name: _versions().get(name, "unknown") for name in (*row_of(platform).libraries, *_LIBRARIES)}
+    """What generated code depends on besides the kernel, in words."""
+    libraries = {name: _VERSIONS.get(name, "unknown") for name in (*row_of(platform).libraries, *_LIBRARIES)}
     return {"tilejit": _SOURCES, **libraries, "python": ".".join(map(str, sys.version_info[:3])), "target": device_facts(platform, device)}
 
 
@@ -87,20 +87,15 @@ def _recorded(root: str, found: Mapping[str, os.stat_result]) -> str | None:
     return "".join(f"{name}:{digest}\n" for name, (digest, _) in sorted(hashes.items()))
 
 
-@cache
 def _versions() -> dict[str, str]:
-    """Of every library that some target uses, read from the names of the metadata folders, without importing them."""
-    wanted = {*_LIBRARIES, *(name for row in rows() for name in row.libraries)}
+    """Of every library, read from the names of the metadata folders, without importing them."""
     found: dict[str, str] = {}
     standard = os.path.dirname(os.__file__)
     empty = (standard, os.path.join(standard, "lib-dynload"))  # nothing is installed there, and they are long
     for entry in [entry for entry in sys.path if entry not in empty]:
         for name in [name for name in _names_in(entry or ".") if name.endswith(".dist-info")]:
             package, _, version = name.removesuffix(".dist-info").partition("-")
-            if package in wanted:
-                found.setdefault(package, version)
-        if len(found) == len(wanted):
-            break  # the rest of the path is not asked
+            found.setdefault(package, version)
     return found
 
 
@@ -114,5 +109,5 @@ def _names_in(folder: str) -> Collection[str]:
         return ()
 
 
-_SOURCES = _own_sources()
-"""Taken when the package is loaded: it must describe the sources that run, not those that an editor wrote meanwhile."""
+_SOURCES, _VERSIONS = _own_sources(), _versions()
+"""Taken when the package is loaded: they must describe what runs, not what an editor or an installer wrote meanwhile; and a first call has no time for it."""

@@ -152,6 +152,19 @@ def is_known(block: FunctionBlock, code: CodeType) -> bool:
 
 
 def _lines_key(block: FunctionBlock, code: CodeType) -> str:
+    """Of lines and code that belong together; asked twice for each function, so the last one is kept."""
+    global _last
+    before, by, key = _last
+    if before is not block or by is not code:
+        key = _new_lines_key(block, code)
+        _last = block, code, key
+    return key
+
+
+_last: tuple[FunctionBlock | None, CodeType | None, str] = None, None, ""
+
+
+def _new_lines_key(block: FunctionBlock, code: CodeType) -> str:
     return hashlib.sha256(f"{block.name}\0{digest_of(code)}\0{''.join(block.lines)}".encode("utf-8", "surrogatepass")).hexdigest()
 
 

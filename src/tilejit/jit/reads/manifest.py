@@ -27,6 +27,13 @@ class Node(Generic[Leaf]):
     used: bool = False
     """Whether something below it was found by a later process."""
 
+    def found(self, trace: Trace) -> tuple[Leaf | None, Trace]:
+        """What the answers of now lead to, and a trace that goes on from `trace` with what was asked on the way; itself where nothing is kept yet."""
+        if self.question is None and self.leaf is None:
+            return None, trace
+        walk = trace.fork()
+        return self.find(walk), walk
+
     def find(self, trace: Trace) -> Leaf | None:
         """Walk down by asking; None where an answer is not known. Only what stands on the way is asked."""
         node: Node[Leaf] = self

@@ -70,8 +70,12 @@ def is_language(value: object) -> bool:
     """Whether a value is our own package, or a module of ours under another name (`tilejit.compat`): then what is in it is no read."""
     if not isinstance(value, types.ModuleType):
         return False
-    names = (cast("dict[str, object]", object.__getattribute__(value, "__dict__")).get("__name__"), defining_module(value))
-    return any(isinstance(name, str) and name.partition(".")[0] == "tilejit" for name in names)
+    return _is_ours(cast("dict[str, object]", object.__getattribute__(value, "__dict__")).get("__name__")) or _is_ours(defining_module(value))
+
+
+def _is_ours(name: object) -> bool:
+    """Whether a module of that name is of our package."""
+    return isinstance(name, str) and (name.startswith("tilejit.") or name == "tilejit")
 
 
 def assigned(module: types.ModuleType, *names: str) -> object:

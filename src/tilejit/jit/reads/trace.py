@@ -319,10 +319,10 @@ class Trace:
         """The reads in words, for `explain` and the entry on disk."""
         out: dict[str, str] = {}
         for number, asked in enumerate(self.log, 1):
-            rows = json.loads(asked.question)
-            if rows[0] in ("chain", "annotations", "assigned") or self.objects[number] is MISSING:
+            operation = asked.question[2 : asked.question.index('"', 2)]  # of a list as JSON, the first member
+            if operation in ("chain", "annotations", "assigned") or self.objects[number] is MISSING:
                 continue
-            if (is_plain(self.objects[number]) and not asked.answer.startswith('["builtin"')) or rows[0] == "content":
+            if (is_plain(self.objects[number]) and not asked.answer.startswith('["builtin"')) or operation == "content":
                 kind, owner = self._root(tuple(self._again(number)[1]))
                 where = "" if owner is self.entry or owner is None else f" (in {owner.function.__module__}.{owner.function.__qualname__})"
                 out[f"{kind} `{self.paths[number]}`{where}"] = shown(self.objects[number], 120)
