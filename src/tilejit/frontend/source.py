@@ -83,11 +83,11 @@ def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], b
 
 
 def _lines_of(function: PythonFunction) -> list[str]:
-    if not texts.has_file(function.__code__):
-        return texts.lines_of(function)
     filename = function.__code__.co_filename
-    linecache.checkcache(filename)
-    _remember(filename)
+    if not _remember(filename):
+        if not texts.has_file(function.__code__):
+            return texts.lines_of(function)
+        linecache.checkcache(filename)
     return linecache.getlines(filename, function.__globals__)
 
 
@@ -118,21 +118,27 @@ def parsed(block: FunctionBlock) -> FunctionText:
     return FunctionText(_definition(module, block.name, source), source, comments_of(lines, first_line))
 
 
-def _remember(filename: str) -> None:
-    """Read a plain UTF-8 file into linecache without its search for an encoding, which is a tenth of a warm start; anything else is left to it."""
+def _remember(filename: str) -> bool:
+    """Read a plain UTF-8 file that linecache does not have into it without its search for an encoding, which is a tenth of a warm start; anything else is
+    left to it."""
     if filename in linecache.cache or not os.path.isabs(filename):
-        return
+        return False
     try:
-        with open(filename, "rb", buffering=0) as file:
-            data, facts = file.read(), os.fstat(file.fileno())
-        if any(b"coding" in line for line in data.split(b"\n", 2)[:2]) or data.startswith(b"\xef\xbb\xbf") or b"\r" in data:
-            return
+        file = os.open(filename, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        try:
+            facts = os.fstat(file)
+            data = os.read(file, facts.st_size + 1)
+        finally:
+            os.close(file)
+        if len(data) != facts.st_size or any(b"coding" in line for line in data.split(b"\n", 2)[:2]) or data.startswith(b"\xef\xbb\xbf") or b"\r" in data:
+            return False
         lines = data.decode().split("\n")
     except (OSError, UnicodeDecodeError):
-        return
+        return False
     if not lines[-1]:
         lines.pop()
     linecache.cache[filename] = (facts.st_size, facts.st_mtime, [line + "\n" for line in lines], filename)
+    return True
 
 
 def _end(lines: Sequence[str], start: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.autograd.graph import increment_version
 
-from tilejit.dtypes import DType, dtype_of_torch_name
+from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import ArgumentError
 from tilejit.runtime.arrays import ArrayView, unsupported_dtype
 from tilejit.runtime.targets import HOST
@@ -27,7 +27,7 @@ def view_of(value: object) -> ArrayView | None:
         raise ArgumentError(f"{what} has no plain memory that a kernel could use", help=help)
     if value.layout is not torch.strided:
         raise ArgumentError(f"a torch tensor with layout {value.layout} has no plain memory", help="pass x.to_dense()")
-    dtype = _dtype_of(value.dtype)
+    dtype = _DTYPES.get(value.dtype)
     if dtype is None:
         raise unsupported_dtype("torch", str(value.dtype).removeprefix("torch."))
     if dtype.bits < 8 and dtype.kind != "bool":
@@ -42,9 +42,8 @@ def view_of(value: object) -> ArrayView | None:
     )
 
 
-@cache
-def _dtype_of(dtype: torch.dtype) -> DType | None:
-    return dtype_of_torch_name(str(dtype).removeprefix("torch."))
+_DTYPES = {found: row for row in reversed(DTYPES.values()) if row.torch_name is not None and (found := getattr(torch, row.torch_name, None)) is not None}
+"""The language's types by torch's; of several the first."""
 
 
 def _place_of(value: torch.Tensor) -> str:

@@ -71,10 +71,11 @@ def cells_of(rows: int | None, columns: int | None, width: int) -> RowSchedule |
     return RowSchedule(1, wide, True, max(1, min(8, wide * max(width, 2) // 2048)))
 
 
-def pull_of(swaps: bool, rows: int | None, columns: int | None) -> RowSchedule:
-    """Blocks of an operator that only moves cells; a transposition needs as many rows as columns to read and write whole lines."""
+def pull_of(swaps: bool, rows: int | None, columns: int | None, width: int) -> RowSchedule:
+    """Blocks of an operator that only moves cells of `width` bytes; a transposition needs as many rows as columns to read and write whole lines."""
     if swaps:
-        return RowSchedule(min(64, padded(rows or 64)), min(64, padded(columns or 64)), True, 4)
+        tall = 128 if width == 1 else 64
+        return RowSchedule(min(tall, padded(rows or tall)), min(64, padded(columns or 64)), True, 4)
     wide = min(1024, padded(columns or 1024))
     return RowSchedule(max(1, 2048 // wide), wide, True, 4)
 

@@ -37,7 +37,10 @@ class Reads:
 
     def name(self, name: str) -> object:
         """What a name stands for; MISSING if it is not bound."""
-        found = self.trace.ask("name", self._owner, name)
+        place = self.trace.definitions[self.definition], name
+        if place in self.trace.names:
+            return self.trace.names[place]
+        found = self.trace.names[place] = self.trace.ask("name", self._owner, name)
         if is_language(found) and name not in self.trace.modules:
             self.trace.modules[name] = found
             self._used(found, sorted({_below(steps) for steps in self.definition.facts.chains.get(name, ()) if steps and steps[0][0] == "attr"}))

@@ -51,6 +51,8 @@ class Trace:
         self._identities: list[str] = ["kernel"]
         self.definitions: dict[Definition, int] = {entry: 0}
         """The kernel and its helpers, with the numbers of the questions that gave them."""
+        self.names: dict[tuple[int, str], object] = {}
+        """What names stand for, by the number of the function that has them."""
         self.modules: dict[str, types.ModuleType] = {}
         """Names under which the language was read."""
         self.seconds: dict[str, float] = {}
@@ -330,7 +332,7 @@ class Trace:
 
 
 _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_given",
-           "_values", "_plain", "_at", "_first", "definitions", "modules", "assigned", "seconds")  # fmt: skip
+           "_values", "_plain", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
 """What traces do not share with those that they are forked from."""
 
 
@@ -343,8 +345,12 @@ def _failure(error: Exception) -> str | None:
 
 
 def _written(operation: str, operands: tuple[object, ...], reference: Callable[[object], object]) -> str:
-    """A question as JSON; `reference` writes the operands that are not plain. Most are names, which stand for themselves."""
-    return dumps([operation, *[operand if type(operand) is str else encode(operand, reference) for operand in operands]])
+    """A question as JSON; `reference` writes the operands that are not plain. Most are names, which stand for themselves, and handles."""
+    rows: list[object] = [operation]
+    for operand in operands:
+        kind = type(operand)
+        rows.append(operand if kind is str else reference(operand) if kind is Handle else encode(operand, reference))
+    return dumps(rows)
 
 
 def _flat(operands: object) -> Iterator[object]:

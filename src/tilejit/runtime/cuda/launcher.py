@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -35,11 +36,11 @@ Launch = Callable[..., None]
 class Block(NamedTuple):
     """What one launch needs while the driver reads it: its configuration, the values behind it, and the addresses of those."""
 
-    content: ctypes.Array[ctypes.c_char]
+    content: bytearray
     config: int
     """Address of the content."""
     places: int
-    kept: object
+    kept: tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -161,10 +162,11 @@ class Launcher:
                 return self._log.begin(memory, stream)
 
     def _new_block(self) -> Block:
-        content = ctypes.create_string_buffer(self._packer.size)
-        start, first = ctypes.addressof(content), struct.calcsize(_CONFIG)
-        places = (ctypes.c_void_p * len(self._formats))(*(start + first + 8 * at for at in range(len(self._formats))))
-        return Block(content, start, ctypes.addressof(places), places)
+        content = bytearray(self._packer.size)
+        held = ctypes.c_char.from_buffer(content)  # keeps it where it is; a type for an array of that size would take longer to make
+        start, first = ctypes.addressof(held), struct.calcsize(_CONFIG)
+        places = array("Q", range(start + first, start + first + 8 * len(self._formats), 8))
+        return Block(content, start, places.buffer_info()[0], (held, places))
 
     def zeroed(self, memory: Memory, stream: int, size: int) -> int:
         """Bytes that are 0."""

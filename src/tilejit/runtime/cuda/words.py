@@ -16,6 +16,10 @@ _VALUES = 4
 LATER = "kernels on the GPU run on their own: this one failed before the call or synchronisation that reports it"
 
 
+_ONE = ctypes.c_int64 * 1
+"""Making the type takes longer than making one."""
+
+
 class FailureWords:
     """Word 0 is the smallest report, block << 40 | place << 20 | row; row r has its integers in the words 1 + 4 * r …"""
 
@@ -27,7 +31,7 @@ class FailureWords:
             self.address = device.host_memory(8 * count)
             self.words = (ctypes.c_int64 * count).from_address(self.address)
         else:  # nobody will ever write it
-            self.words = (ctypes.c_int64 * 1)()
+            self.words = _ONE()
             self.address = ctypes.addressof(self.words)
         self.words[0] = CLEAR
 

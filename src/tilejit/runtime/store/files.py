@@ -36,11 +36,14 @@ class Files:
 
     def check_directory(self, path: str) -> None:
         """Refuse a directory that somebody else could write to, or that a link of somebody else leads to: PermissionError says why."""
+        found: os.stat_result | None = None
         for part in _upwards(os.path.abspath(path)) if hasattr(os, "getuid") else ():
             step = os.lstat(part)
-            if stat.S_ISLNK(step.st_mode) and step.st_uid not in (os.getuid(), 0):
+            is_link = stat.S_ISLNK(step.st_mode)
+            if is_link and step.st_uid not in (os.getuid(), 0):
                 raise PermissionError(errno.EPERM, "is a symbolic link of another user", part)
-        found = os.stat(path)
+            found = found or (os.stat(path) if is_link else step)  # of the path itself, which comes first
+        found = found or os.stat(path)
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "is not a directory", path)
         if not hasattr(os, "getuid"):

@@ -61,7 +61,8 @@ def fill(frame: Frame, swaps: bool, name: str, room: Memory, shape: Sequence[Num
     extents = [host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)]
     lead, columns = extents[:-1], extents[-1]
     rows = numbers.product(lead)
-    chosen = pull_of(swaps, rows.const if isinstance(rows.const, int) else None, columns.const if isinstance(columns.const, int) else None)
+    known = [size.const if isinstance(size.const, int) else None for size in (rows, columns)]
+    chosen = pull_of(swaps, known[0], known[1], room.dtype.get_byte())
     chosen = frame.state.book.rows(name, chosen)
     count = host.product(shape[:-1])
     down, across = (

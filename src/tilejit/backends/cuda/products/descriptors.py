@@ -1,4 +1,4 @@
-"""Tiles that a loop with several products reads, through tensor descriptors: the GPU's copy engine computes their addresses, not its threads."""
+"""Tiles that loops with products read, through tensor descriptors: the GPU's copy engine computes their addresses, not its threads."""
 
 from __future__ import annotations
 
@@ -25,17 +25,22 @@ _TYPES = ("tl.float16", "tl.bfloat16", "tl.float32")
 def suits(op: d.LoadOp, buffer: Buffer, starts: Sequence[Scalar], shape: Sequence[int]) -> bool:
     """Whether a window that surely lies inside its buffer can be had from a descriptor, and is worth one.
 
-    It pays where threads have other work beside a product, as between the two of attention; a lone product in a loop is faster with addresses."""
-    if len(shape) != 2 or buffer.scratch or buffer.good is not None or buffer.offset.const != 0 or register(buffer.dtype) not in _TYPES:
+    It pays where threads have other work beside a product, as between the two of attention; a lone product of 16 bits in a loop is faster with addresses."""
+    return register(buffer.dtype) in _TYPES and describes(buffer, shape) and all(map(_narrow, starts)) and _feeds_products(op)
+
+
+def describes(buffer: Buffer, shape: Sequence[int]) -> bool:
+    """Whether a buffer can be described, in tiles of this shape."""
+    if len(shape) != 2 or buffer.scratch or buffer.good is not None or buffer.offset.const != 0:
         return False
     *lead, rows, columns = buffer.dims
     size = buffer.dtype.get_byte()
-    if columns.stride.const != 1 or not isinstance(rows.stride.const, int) or rows.stride.const * size % _ALIGNED or not all(map(_narrow, starts)):
+    if columns.stride.const != 1 or not isinstance(rows.stride.const, int) or rows.stride.const * size % _ALIGNED:
         return False
     if any(extent & (extent - 1) or extent > _MOST for extent in shape) or shape[1] * size < _ALIGNED:
         return False
     nested = all(numbers.same(dim.stride, numbers.mul(after.stride, after.extent)) for dim, after in zip(lead, buffer.dims[1:], strict=False))
-    return nested and all(map(_narrow, buffer.shape)) and _feeds_products(op)
+    return nested and all(map(_narrow, buffer.shape))
 
 
 def _narrow(value: Scalar) -> bool:
@@ -64,14 +69,19 @@ def _only_in(value: SSAValue, products: Sequence[d.ApplyOp]) -> bool:
 def load(body: Body, op: d.LoadOp, buffer: Buffer, starts: Sequence[Scalar], shape: tuple[int, ...]) -> Tile:
     """The tile, by a descriptor where the compiled variant has them."""
     body.order.before_load(body.out, buffer.root)
+    text = copied(body, buffer, starts, shape, in_loop=isinstance(op.parent_op(), d.ForOp))
+    return Tile(body.out.let(op.hint, text), buffer.dtype, shape, full(shape), zeros=True)
+
+
+def copied(body: Body, buffer: Buffer, starts: Sequence[Scalar], shape: Sequence[int], in_loop: bool) -> str:
+    """The text of a tile that lies inside its buffer."""
     *lead, last = buffer.dims
     row, height = index(0), index(1)
     for dim, start in zip(lead, starts[:-1], strict=True):
         row, height = numbers.add(numbers.mul(row, dim.extent), start), numbers.mul(height, dim.extent)
     made = f"tl.make_tensor_descriptor({buffer.pointer}, [{height.text}, {last.extent.text}], [{lead[-1].stride.text}, 1], [{shape[0]}, {shape[1]}])"
     tiles = body.out.once(f"{buffer.pointer}_tiles", made)
-    if isinstance(op.parent_op(), d.ForOp):
+    if in_loop:
         body.out.copied += shape[0] * shape[1] * buffer.dtype.get_byte()
     pointers = memory.tile_pointers(body.out, buffer, starts, shape)
-    text = f"{body.out.helper('copied')}({tiles}, {pointers}, {row.text}, {starts[-1].text})"
-    return Tile(body.out.let(op.hint, text), buffer.dtype, shape, full(shape), zeros=True)
+    return f"{body.out.helper('copied')}({tiles}, {pointers}, {row.text}, {starts[-1].text})"

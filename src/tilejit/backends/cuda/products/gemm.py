@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame, Making
 from tilejit.backends.cuda.control_plane.host import Number
-from tilejit.backends.cuda.products import dot
+from tilejit.backends.cuda.products import descriptors, dot
 from tilejit.backends.cuda.program.body import Body
-from tilejit.backends.cuda.schedule import ProductSchedule, product_of
+from tilejit.backends.cuda.schedule import ProductSchedule, product_of, walkers_of
 from tilejit.backends.cuda.text import numbers
 from tilejit.backends.cuda.text.types import DECODED, register
-from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, index
+from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, full, index
 from tilejit.dtypes import FP32, FP64, INDEX, INT8, DType
 from tilejit.ops.matmul import NARROW
 
@@ -78,7 +78,10 @@ def launch(
         program = out.let("tile", f"{program} % {each.text}")
     first_row, first_column = _grouped(out, program, tall, wide, chosen, rows, columns)
     product = make(batch)
-    tile = accumulate(kernel.body, product, chosen, first_row, first_column)
+    described = isinstance(programs.const, int) and can_be_described(product, chosen, programs.const)
+    if described and isinstance(programs.const, int):
+        out.blocks = programs.const
+    tile = accumulate(kernel.body, product, chosen, first_row, first_column, described)
     epilogue(batch)(kernel.body, tile, first_row, first_column)
     frame.finish(kernel, programs, chosen)
 
@@ -109,8 +112,8 @@ def part(size: Scalar, first: Scalar, block: int) -> Scalar:
     return numbers.minimum(numbers.sub(size, first), index(block))
 
 
-def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scalar, column: Scalar) -> Tile:
-    """The sum over K of one block."""
+def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scalar, column: Scalar, described: bool) -> Tile:
+    """The sum over K of one block; `described`: its tiles are copied by descriptors."""
     out = body.out
     shape = (chosen.rows, chosen.columns)
     work = product.work
@@ -128,8 +131,11 @@ def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scala
         inner = part(product.inner, step, chosen.inner)
         if inner.const is None:
             inner = body.named("inner", inner)
-        a = body.load_tile(left, (row, step), (chosen.rows, chosen.inner), (valid[0], inner), "a")
-        b = body.load_tile(right, (step, column), (chosen.inner, chosen.columns), (inner, valid[1]), "b")
+        if described:
+            a, b = _described(body, left, right, chosen, (row, step, column))
+        else:
+            a = body.load_tile(left, (row, step), (chosen.rows, chosen.inner), (valid[0], inner), "a")
+            b = body.load_tile(right, (step, column), (chosen.inner, chosen.columns), (inner, valid[1]), "b")
         if kind is not None:
             out.line(f'{sums} = {out.helper("dot_eights")}({a.text}, {b.text}, {sums}, "{kind}")')
             if sums != acc:
@@ -142,6 +148,28 @@ def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scala
         out.line(f"{acc} += {sums}")
     body.order.read.clear()
     return Tile(acc, work, shape, valid)
+
+
+def can_be_described(product: Product, chosen: ProductSchedule, programs: int) -> bool:
+    """Whether the copy engine shall bring the tiles of a product of INT8, whole ones only: tensor cores are through with them before threads have computed
+    the addresses of the next. Of so many that programs walk over several blocks, since making descriptors takes longer than a few turns of the loop."""
+    whole = all(
+        isinstance(size.const, int) and size.const % block == 0
+        for size, block in ((product.rows, chosen.rows), (product.columns, chosen.columns), (product.inner, chosen.inner))
+    )
+    ints = product.left.dtype is INT8 and product.right.dtype is INT8
+    many = walkers_of(programs, (chosen.rows + chosen.columns) * chosen.inner * chosen.stages) > 0
+    sides = (product.left, chosen.rows), (turned(product.right), chosen.columns)
+    return ints and whole and many and all(descriptors.describes(side, (block, chosen.inner)) for side, block in sides)
+
+
+def _described(body: Body, left: Buffer, right: Buffer, chosen: ProductSchedule, starts: tuple[Scalar, Scalar, Scalar]) -> tuple[Tile, Tile]:
+    """The tiles of a step; that of the right operand lies with K along the memory."""
+    row, step, column = starts
+    a = body.out.let("a", descriptors.copied(body, left, (row, step), (chosen.rows, chosen.inner), in_loop=True))
+    b = body.out.let("b", f"tl.trans({descriptors.copied(body, turned(right), (column, step), (chosen.columns, chosen.inner), in_loop=True)})")
+    shapes = (chosen.rows, chosen.inner), (chosen.inner, chosen.columns)
+    return Tile(a, left.dtype, shapes[0], full(shapes[0]), zeros=True), Tile(b, right.dtype, shapes[1], full(shapes[1]), zeros=True)
 
 
 def _eights(body: Body, product: Product) -> str | None:
