@@ -6,6 +6,7 @@ Programs run one after the other there, so a gang is one program that has the wh
 from __future__ import annotations
 
 import os
+from unittest.mock import patch
 
 os.environ["TRITON_INTERPRET"] = "1"
 
@@ -14,7 +15,9 @@ import numpy as np
 
 import tilejit.language as pl
 from tests.backends.cuda import interpreted
+from tilejit.backends.cuda import schedule
 from tilejit.backends.cuda.nests import launches
+from tilejit.backends.cuda.products import gemm
 from tilejit.runtime.config import RunConfig
 
 assert interpreted.TARGET
@@ -57,6 +60,12 @@ def of_columns(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
 
 
 @pl.jit
+def of_integers(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, out_dtype=pl.INT32)
+
+
+@pl.jit
 def tile_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
     m, k = a.shape
     n = b.shape[1]
@@ -94,6 +103,10 @@ def main() -> None:
         whole = [rng.integers(-3, 4, (70, side)).astype(dtype) for side in (33, 40)]
         for result in (np.float64, np.int32):
             agree(of_columns, whole, [np.zeros((33, 40), result)], 0)
+    whole = [rng.integers(-9, 9, (128, 128), np.int8) for _ in range(2)]
+    small = schedule.ProductSchedule(16, 32, 32, 4, 2)
+    with patch.object(gemm, "product_of", lambda *shape: small), patch.object(gemm, "walkers_of", lambda blocks, copied: 3):  # as if it were large
+        agree(of_integers, whole, [np.zeros((128, 128), np.int32)], 0)
 
 
 if __name__ == "__main__":

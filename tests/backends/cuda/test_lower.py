@@ -53,6 +53,21 @@ def test_a_product_of_small_tiles_runs_in_blocks_that_suit_the_gpu() -> None:
 
 
 @pl.jit
+def of_integers(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, out_dtype=pl.INT32, b_trans=True)
+
+
+def test_programs_of_large_products_of_integers_walk_over_blocks_and_copy_by_descriptors() -> None:
+    for size, grid in ((8192, 131), (2048, 16 * 16)):
+        side = np.zeros((size, size), np.int8)
+        (kernel,) = (made := planned(of_integers, side, side, np.zeros((size, size), np.int32))).kernels
+        launch = made.entries["of_integers"].steps[-1]
+        assert isinstance(launch, plan.Launch) and launch.grid == (grid, 1, 1)
+        assert ("tl.num_programs(0)" in kernel.text, kernel.text.count("make_tensor_descriptor")) == ((True, 2) if grid == 131 else (False, 0))
+
+
+@pl.jit
 def cell_by_cell(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         c[:] = pl.exp(a * b + 0.5)
