@@ -13,8 +13,11 @@ import sys
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 os.environ.setdefault("TEST_PLATFORM", "cuda")
 
@@ -28,36 +31,67 @@ HAZARD = 99
 SANITIZERS = ("memcheck", "racecheck", "synccheck")
 
 
-def work(kind: str, first: int, step: int, end: int) -> int:
-    """Worker: a line per job, its number and what is wrong with it."""
+def work() -> int:
+    """Worker: is told kind and number of a job at a time, and answers with what is wrong with it."""
     from tilejit.errors import DeviceError
 
     prepare()
     warnings.simplefilter("ignore")
-    for number in range(first, end, step):
+    for line in sys.stdin:
+        kind, number = line.split()
         broken = False
         try:
-            found = KINDS[kind].run(number)
+            found = KINDS[kind].run(int(number))
         except DeviceError as error:
             found, broken = [f"job {number}: {error.message}"], True
         except Exception as error:
             found = [f"job {number}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"]
-        print(json.dumps([number, found]), flush=True)
+        print(json.dumps([kind, int(number), found]), flush=True)
         if broken or any("CUDA driver failed" in text for text in found):
             return BROKEN
     return 0
 
 
-class Workers:
-    """Several processes that share out the jobs of one kind; each may run under another program."""
+@dataclass
+class Results:
+    """What the jobs of one kind said."""
 
-    def __init__(self, kind: str, jobs: int, every: int, seconds: float, out: Path, under: Sequence[str] = ()) -> None:
-        self.kind, self.every, self.under = kind, every, tuple(under)
-        self.until = time.monotonic() + seconds
-        self.end = KINDS[kind].count()
-        self.results: dict[int, list[str]] = {}
-        self._file = (out / f"{kind}.txt").open("w")
-        self.threads = [threading.Thread(target=self._follow, args=(first * every, jobs * every)) for first in range(jobs)]
+    kind: str
+    planned: int
+    file: TextIO
+    found: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    ended: float = 0.0
+    """When the last of them was done, in seconds from the start."""
+
+    def add(self, number: int, found: list[str], now: float) -> None:
+        """In the file at once: the command may be stopped."""
+        self.found.setdefault(number, []).extend(found)
+        self.file.writelines(f"{text}\n" for text in found)
+        self.file.flush()
+        self.ended = now
+
+    @property
+    def wrong(self) -> int:
+        return sum(1 for found in self.found.values() if any(not text.startswith(REFUSED) for text in found))
+
+    def summary(self) -> str:
+        refused = sum(1 for found in self.found.values() if found and all(text.startswith(REFUSED) for text in found))
+        right, ran = len(self.found) - refused - self.wrong, len(self.found)
+        return f"{self.kind}: {right} right, {self.wrong} wrong, {refused} refused, of {ran} run and {self.planned} planned ({self.ended:.0f} s)"
+
+
+class Workers:
+    """Several processes that take one job after the other, of whatever kind; each may run under another program."""
+
+    def __init__(self, kinds: Sequence[str], jobs: int, every: int, seconds: float, out: Path, under: Sequence[str] = ()) -> None:
+        self.under = tuple(under)
+        self.started = time.monotonic()
+        self.until = self.started + seconds
+        numbers = {kind: range(0, KINDS[kind].count(), 1 if kind == "examples" else every) for kind in kinds}
+        self.results = {kind: Results(kind, len(numbers[kind]), (out / f"{kind}.txt").open("w")) for kind in kinds}
+        self._waiting = deque((kind, number) for kind in kinds for number in numbers[kind])
+        self._lock = threading.Lock()
+        self.threads = [threading.Thread(target=self._follow) for _ in range(min(jobs, len(self._waiting)))]
 
     def run(self) -> None:
         for thread in self.threads:
@@ -65,38 +99,52 @@ class Workers:
         for thread in self.threads:
             thread.join()
 
-    def _follow(self, first: int, step: int) -> None:
-        while first < self.end and time.monotonic() < self.until:
-            command = [*self.under, sys.executable, "-m", "tests.gpu", "--worker", self.kind, str(first), str(step), str(self.end)]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT, start_new_session=True)
+    def _follow(self) -> None:
+        while self._waiting and time.monotonic() < self.until:
+            command, pipe = [*self.under, sys.executable, "-m", "tests.gpu", "--worker"], subprocess.PIPE
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, cwd=ROOT, start_new_session=True)
             stop = threading.Timer(max(0.0, self.until - time.monotonic()), os.killpg, (process.pid, signal.SIGKILL))
             stop.start()
-            started, said = first, list[str]()
-            for line in process.stdout or ():
-                if line.startswith("["):
-                    number, found = json.loads(line)
-                    self._add(number, found)
-                    first = number + step
-                elif line.startswith("========= "):
-                    said.append(line.removeprefix("========= ").strip())
-            if process.wait() == HAZARD:
-                self._add(started, [f"jobs {started} to {first - step}: {' | '.join(said[:40])}"])
-            elif process.returncode not in (0, BROKEN) and time.monotonic() < self.until:
-                self._add(first, [f"job {first}: the process died with exit code {process.returncode}"])
-                first += step
+            self._give(process)
             stop.cancel()
 
-    def _add(self, number: int, found: list[str]) -> None:
-        """What a job said, in the file at once: the command may be stopped."""
-        self.results[number] = found
-        self._file.writelines(f"{text}\n" for text in found)
-        self._file.flush()
+    def _give(self, process: subprocess.Popen[str]) -> None:
+        """Jobs for a process, as long as there are any and it lives."""
+        assert process.stdin is not None and process.stdout is not None
+        done: list[tuple[str, int]] = []
+        said: list[str] = []
+        job: tuple[str, int] | None = None
+        try:
+            while (job := self._next()) is not None:
+                process.stdin.write(f"{job[0]} {job[1]}\n")
+                process.stdin.flush()
+                for line in process.stdout:
+                    if line.startswith("["):
+                        kind, number, found = json.loads(line)
+                        self._add(kind, number, found)
+                        done.append((kind, number))
+                        job = None
+                        break
+                    said += [line.removeprefix("========= ").strip()] if line.startswith("========= ") else []
+                if job is not None or process.poll() is not None:
+                    break
+            process.stdin.close()
+            said += [line.removeprefix("========= ").strip() for line in process.stdout if line.startswith("========= ")]
+        except BrokenPipeError:
+            pass
+        status = process.wait()
+        if status == HAZARD and done:
+            self._add(*done[0], [f"jobs {done[0]} to {done[-1]}: {' | '.join(said[:40])}"])
+        if job is not None and time.monotonic() < self.until:
+            self._add(*job, [f"job {job[1]}: the process died with exit code {status}"])
 
-    def summary(self) -> str:
-        refused = sum(1 for found in self.results.values() if found and all(text.startswith(REFUSED) for text in found))
-        wrong = sum(1 for found in self.results.values() if any(not text.startswith(REFUSED) for text in found))
-        planned = len(range(0, self.end, self.every))
-        return f"{self.kind}: {len(self.results) - refused - wrong} right, {wrong} wrong, {refused} refused, of {len(self.results)} run and {planned} planned"
+    def _next(self) -> tuple[str, int] | None:
+        with self._lock:
+            return self._waiting.popleft() if self._waiting and time.monotonic() < self.until else None
+
+    def _add(self, kind: str, number: int, found: list[str]) -> None:
+        with self._lock:
+            self.results[kind].add(number, found, time.monotonic() - self.started)
 
 
 def machine() -> str:
@@ -114,18 +162,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "gpu-results")), help="folder for the results")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=3600.0, help="for each kind of jobs")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="for all of it")
     parser.add_argument("--every", type=int, help="take only every n-th job of kinds other than examples")
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS))
     parser.add_argument("--sanitize", choices=SANITIZERS, help="run under this tool of NVIDIA's compute-sanitizer; every 40th job unless said")
     parser.add_argument("--cache", help="folder for compiled kernels: what an earlier run compiled is not compiled under a sanitizer; none unless said")
-    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.worker:  # which has it from us
         os.environ |= {"TILEJIT_CACHE": "0"} if options.cache is None else {"TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": options.cache}
     if options.worker:
-        kind, *numbers = options.worker
-        return work(kind, *map(int, numbers))
+        return work()
     under: list[str] = []
     if options.sanitize:
         tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
@@ -134,17 +181,13 @@ def main() -> int:
         under = [tool, "--tool", options.sanitize, "--error-exitcode", str(HAZARD), "--target-processes", "application-only"]
     every = options.every or (40 if under else 1)
     options.out.mkdir(parents=True, exist_ok=True)
-    lines = [machine(), ""]
-    wrong = False
-    for kind in options.kinds:
-        workers = Workers(kind, options.jobs, 1 if kind == "examples" else every, options.seconds, options.out, under)
-        started = time.monotonic()
-        workers.run()
-        lines.append(f"{workers.summary()} ({time.monotonic() - started:.0f} s)")
-        wrong |= any(not text.startswith(REFUSED) for found in workers.results.values() for text in found)
-        print(lines[-1], flush=True)
-    (options.out / "summary.txt").write_text("\n".join([*lines, ""]))
-    return 1 if wrong else 0
+    here = machine()
+    workers = Workers(options.kinds, options.jobs, every, options.seconds, options.out, under)
+    workers.run()
+    lines = [results.summary() for results in workers.results.values()]
+    print("\n".join(lines), flush=True)
+    (options.out / "summary.txt").write_text("\n".join([here, "", *lines, ""]))
+    return 1 if any(results.wrong for results in workers.results.values()) else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -87,7 +88,22 @@ def _batches(all: bool) -> list[list[Use]]:
 def _batch(all: bool, number: int) -> list[str]:
     from tests.differential.runner import check
 
-    return [_ordered(str(difference)) for difference in check(_batches(all)[number])]
+    with _variants(both=all or number % 4 == 0):
+        return [_ordered(str(difference)) for difference in check(_batches(all)[number])]
+
+
+@contextmanager
+def _variants(both: bool) -> Generator[None]:
+    """Compiling is what takes the time: inside, kernels have only the variant for any arguments, unless both are wanted."""
+    from tilejit.backends.cuda import compile
+
+    variants = compile.variants
+    if not both:
+        compile.variants = lambda kernel: variants(kernel)[:1]
+    try:
+        yield
+    finally:
+        compile.variants = variants
 
 
 def _ordered(text: str) -> str:
@@ -97,15 +113,9 @@ def _ordered(text: str) -> str:
 def _program(seed: int) -> list[str]:
     from tests.fuzz.program import generate
     from tests.fuzz.runner import check
-    from tilejit.backends.cuda import compile
 
-    variants = compile.variants
-    if seed % 4:  # compiling is what takes the time: the variant for any arguments, and that for aligned ones of every fourth program
-        compile.variants = lambda kernel: variants(kernel)[:1]
-    try:
+    with _variants(both=seed % 4 == 0):
         problem = check(generate(seed + 1))
-    finally:
-        compile.variants = variants
     return [] if problem is None else [_ordered(f"seed {seed + 1}: {problem.stage}: {problem.kind}: {' '.join(problem.message.split())[:300]}")]
 
 
