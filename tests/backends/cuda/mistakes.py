@@ -13,7 +13,15 @@ import numpy as np
 
 from tests.backends.cpu.test_printing import blocks, kinds, product
 from tests.backends.cuda import interpreted
-from tests.backends.cuda.failing import asserts, load_past_the_end, store_past_the_end, wrong_index
+from tests.backends.cuda.failing import (
+    asserts,
+    cells_into_a_window_past_the_end,
+    cells_past_the_end,
+    load_past_the_end,
+    rows_into_a_window_past_the_end,
+    store_past_the_end,
+    wrong_index,
+)
 from tilejit.errors import TilejitError
 from tilejit.jit.function import JITFunction
 from tilejit.runtime.config import RunConfig
@@ -24,14 +32,14 @@ ON = RunConfig(platform="triton")
 
 def main() -> None:
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
-    places: dict[str, np.ndarray[Any, Any]] = dict.fromkeys(("load_past_the_end", "store_past_the_end", "asserts"), np.array([3], np.int32))
-    places["wrong_index"] = np.full((4, 2), 9, np.int32)
-    for kernel in (load_past_the_end, store_past_the_end, wrong_index, asserts):
+    places: dict[str, np.ndarray[Any, Any]] = {"wrong_index": np.full((4, 2), 9, np.int32), "rows_into_a_window_past_the_end": np.array([[1]], np.int32)}
+    scatters = (rows_into_a_window_past_the_end, cells_into_a_window_past_the_end, cells_past_the_end)
+    for kernel in (load_past_the_end, store_past_the_end, wrong_index, asserts, *scatters):
         memory = np.full(64, -1, np.float32)
         columns = 2 if kernel is wrong_index else 8
         out = memory[: 4 * columns].reshape(4, columns)
         try:
-            kernel(x, places[kernel.__name__], out, config=ON)
+            kernel(x, places.get(kernel.__name__, np.array([3], np.int32)), out, config=ON)
             print(kernel.__name__, "nothing")
         except TilejitError as error:
             print(kernel.__name__, type(error).__name__, str(error).splitlines()[0], "left alone" if (memory[4 * columns :] == -1).all() else "WRITTEN")

@@ -275,6 +275,22 @@ def test_rows_of_gangs_and_products_of_8_bits_give_the_numbers_of_the_reference(
     assert done.returncode == 0, done.stderr
 
 
+@pl.jit
+def barriers_in_turns(x: pl.Tensor, n: pl.Tensor, a: pl.InOut[pl.Tensor], b: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor]):
+    for block in pl.spmd(2):
+        pl.store(pl.load(x, [block, 0], [1, 64]), [block, 0], a)
+        for _ in pl.range(pl.cast(pl.read(n, [0]), pl.INDEX)):
+            pl.store(pl.load(b, [block, 0], [1, 64]) + 1.0, [block, 0], b)
+        pl.store(pl.load(a, [block, 1], [1, 32]), [block, 0], out)
+
+
+def test_what_is_stored_before_a_loop_that_may_have_no_turn_is_waited_for_after_it() -> None:
+    rows = np.zeros((2, 64), np.float32)
+    (kernel,) = planned(barriers_in_turns, rows, np.zeros(1, np.int32), rows, rows, rows[:, :32]).kernels
+    after = kernel.text.split("# ")[-1].splitlines()  # of the last statement
+    assert after[1].strip() == "tl.debug_barrier()" and "tl.load(a" in after[2]
+
+
 def test_attention_keeps_scores_in_units_of_its_exponential_and_copies_by_descriptors() -> None:
     done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.scores"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -287,6 +303,9 @@ def test_what_goes_wrong_in_a_kernel_is_reported_nothing_is_written_outside_and_
         "store_past_the_end OutOfBoundsError store writes outside `out` in dim 0: offset 3, size 2, extent 4 left alone",
         "wrong_index OutOfBoundsError gather: index 9 of an extent of 8 left alone",
         "asserts KernelAssertionError only two left alone",
+        "rows_into_a_window_past_the_end OutOfBoundsError slice reaches outside `out` in dim 0: offset 3, size 2, extent 4 left alone",
+        "cells_into_a_window_past_the_end OutOfBoundsError slice reaches outside `out` in dim 0: offset 3, size 2, extent 4 left alone",
+        "cells_past_the_end OutOfBoundsError mscatter: index 32 of an extent of 32 left alone",
         *(f"{kernel} says the same" for kernel in ("blocks", "product", "kinds")),
     ], done.stderr
 

@@ -105,8 +105,10 @@ def mscatter(body: Body, op: d.EffectOp) -> Sequence[Value]:
     target = body.buffer(value_of(args["output_tensor"]))
     valid = [numbers.minimum(a, b) for a, b in zip(source.valid, wanted.valid, strict=True)]
     where = memory.mask(body.out, wanted.shape, valid)
-    places = checked(body, op, "mscatter", wanted.text, wanted.shape, where, numbers.product(target.shape))
-    first = body.spill(Tile(body.out.let("places", f"{places}.to(tl.int64)"), INDEX, wanted.shape, wanted.valid))
+    extent = numbers.product(target.shape)
+    places = checked(body, op, "mscatter", wanted.text, wanted.shape, where, extent)
+    fine = target.guarded(f"({wanted.text} >= 0) & ({wanted.text} < {extent.text})")
+    first = body.spill(Tile(body.out.let("places", f"tl.where({fine}, {places}.to(tl.int64), -1)"), INDEX, wanted.shape, wanted.valid))
     cells = body.spill(source)
     body.order.before_store(body.out, target.root)
     names: list[str] = []
@@ -116,7 +118,7 @@ def mscatter(body: Body, op: d.EffectOp) -> Sequence[Value]:
         body.out.depth += 1
     offset = " + ".join(f"{name} * {dim.stride.text}" for name, dim in zip(names, cells.dims, strict=True))
     place = body.out.let("place", f"tl.load({first.pointer} + {offset})")
-    body.out.line(f"tl.store({_cell(target, place)}, tl.load({cells.pointer} + {offset}))")
+    body.out.line(f"tl.store({_cell(target, place)}, tl.load({cells.pointer} + {offset}), mask={place} >= 0)")  # what was wrong goes nowhere
     body.out.depth -= len(names)
     return []
 
@@ -149,8 +151,10 @@ def scatter_update(body: Body, op: d.ApplyOp | d.EffectOp) -> Sequence[Value]:
     width = rows.shape[1]
     at = out.fresh("line")
     columns = padded(min(int(width.const or 1024), 1024))
+    there = [buffer.good for buffer in (target, source, places) if buffer.good is not None]
+    known = f", mask={' & '.join(there)}, other=-1" if there else ""  # of a window that is outside nothing is touched
     with out.block(f"for {at} in range(0, {numbers.product(places.shape).text}):"):
-        wanted = out.let("wanted", f"tl.load({_cell(places, at)}).to(tl.int64)")
+        wanted = out.let("wanted", f"tl.load({_cell(places, at)}{known}).to(tl.int64)")
         fine = out.let("fine", f"({wanted} >= 0) & ({wanted} < {rows.shape[0].text})")
         failure = Failure("bounds", "scatter_update: index {0} of an extent of {1}", op.span, "keep 0 <= index < extent")
         body.failures.report(out, fine, failure, (Scalar(wanted, INDEX), rows.shape[0]))

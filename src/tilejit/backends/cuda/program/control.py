@@ -146,6 +146,7 @@ def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
 
     induction = body.out.fresh(name_hint(block.args[0]) or "i")
     head, variable, prepare = _range(body, op, induction, lower, upper, step)
+    before = body.order.now()
     with body.out.block(head):
         if meets:
             body.order.barrier(body.out)
@@ -155,7 +156,15 @@ def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
         for argument, value in zip(block.args[1:], carried.values, strict=True):
             body.values[argument] = value
         carried.assign(body.run(block))
+    if not _has_turns(lower, upper, step):
+        body.order.join(before)  # then no barrier of its turns was met either
     return carried.values
+
+
+def _has_turns(lower: Scalar, upper: Scalar, step: Scalar) -> bool:
+    """Whether a loop surely runs its body."""
+    known = isinstance(lower.const, int) and isinstance(upper.const, int) and isinstance(step.const, int) and step.const != 0
+    return known and bool(range(lower.const, upper.const, step.const))  # type: ignore[arg-type]
 
 
 def _range(body: Body, op: d.ForOp, induction: str, lower: Scalar, upper: Scalar, step: Scalar) -> tuple[str, Scalar, Callable[[], None]]:
