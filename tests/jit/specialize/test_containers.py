@@ -20,12 +20,29 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         out[:] = x + 1.0 * v
     return out
 """
+AROUND = """
+import random
+import numpy as np
+SIZES, TABLE, ARRAY, RANDOM, STEPS = [4, 1, 3], {"a": 1, "b": 2}, np.array([3, 1]), random.Random(1), iter([1, 2, 3])
+def copied(l): return [*l]
+def made(n): return [n, n + 1, n + 2]
+"""
+HELPERS = """
+@pl.jit.inline
+def same(l):
+    m = l
+    return m
+@pl.jit.inline
+def twice(n):
+    l = [n]
+    return l, l
+"""
 X = np.zeros((1, 2), np.float32)
 
 
 def result(body: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> float:
     monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
-    kernel = make_kernel("def copied(l): return [*l]\n" + KERNEL.replace("{body}", "".join(f"    {line}\n" for line in body.splitlines())))
+    kernel = make_kernel(AROUND + HELPERS + KERNEL.replace("{body}", "".join(f"    {line}\n" for line in body.splitlines())))
     return float(kernel(X)[0, 0])  # which looks for the shape of the output too, by a walk of its own
 
 
@@ -71,6 +88,16 @@ SAME = [
     "i = 0\nl = [5, 6]\ni, l[i] = 1, 7\na = l[0] = 4\nv = l[0] * 10 + l[1] + i + a",
     "l = [3, 1, 2]\nfor i, y in enumerate(l):\n    l[i] = y * 2\nd = {'a': 1, 'b': 2}\nfor k, w in d.items():\n    d[k] = w + sum(l)\nv = sum(d.values())",
     "l = [[0] * 2 for i in (1, 2)]\nl[0][1] = 5\nm = [[0] * 2] * 2\nm[0][1] = 7\nv = sum(l[1]) * 10 + sum(m[1])",
+    "m = list(SIZES)\nm.append(7)\nm.append(7)\nn = sorted(SIZES)\np = n.pop() * 10 + n.pop()\nv = len(m) * 100 + p + len(n)",
+    "m = SIZES[1:]\nn = len(m)\nm.append(5)\nk = SIZES + [1]\nfor i in pl.unroll(3):\n    k.append(0)\nv = n * 100 + len(m) * 10 + len(k) + len(SIZES)",
+    "d = TABLE.copy()\nn = len(d)\nd.pop('a')\ne = dict(TABLE)\ne['c'] = 4\nv = n * 100 + len(d) * 10 + len(e) + len(TABLE)",
+    "l = [1]\nl.extend(SIZES)\nl.extend(made(2))\nd = {}\nd.update(TABLE)\nw = 'a b'.split()\nw.append('c')\nv = len(l) * 100 + len(w) * 10 + len(d)",
+    "m = list(made(3))\np = m.pop()\nq = m.pop()\nv = p * 10 + q + len([t for t in [*SIZES, 5]])",
+    "a = {i for i in (1, 2)}\nb = {2, 1}\nc = b\nc |= {3}\nv = (10 if a == {2, 1} else 20) + (1 if a <= b else 2) + sum({*b, 9}) + (100 if isinstance(a, set) else 0)",
+    "a = set(SIZES)\nn = len(a)\na.add(9)\na.discard(1)\nv = n * 10 + len(a) + max(a) + sum(i for i in a)",
+    "t = 0\nfor i in pl.unroll(3):\n    t = t + abs(i)\nv = t * 10 + i",
+    "l = [1]\nd = {'a': x, 'b': l}\nl.append(3)\nv = len(d['b'])",
+    "l = [1]\nm = same(l)\nm.append(2)\na, b = twice(3)\na.append(2)\nv = len(l) * 10 + len(b)",
     "n = 3\nn -= 1\nn **= 3\ns = 'a'\ns += 'b' * n\nt = (1,)\nt += (2,)\nv = len(s) * 10 + len(t)",
     "l = [*(1, 2), *{'a': 3}.values(), 4]\nd = {**{'a': 1, 'b': 2}, 'a': 5}\nv = sum(l) * 10 + sum(d.values()) + dict(**d, c=4)['c']",
 ]
@@ -97,7 +124,7 @@ CHANGED = [
 @pytest.mark.parametrize("body", [*SAME, *CHANGED])
 def test_containers_do_what_python_says(body: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {"x": X}
-    exec(body.replace("pl.unroll", "range"), names)
+    exec(AROUND + HELPERS.replace("@pl.jit.inline\n", "") + body.replace("pl.unroll", "range"), names)
     assert result(body, make_kernel, monkeypatch) == float(names["v"])
 
 
@@ -131,6 +158,18 @@ REFUSED = [
     ("l = [3, 1]\nfor i, y in enumerate(l):\n    if i < 3:\n        l.append(y)\nv = sum(l)", "changes while it is looped over"),
     ("l = [3, 1]\nfor i, y in enumerate(l):\n    l[1] = y + 7\nv = sum(l)", "changes while it is looped over"),
     ("l = [3, 1]\nc = copied(l)\nl.append(4)\nv = len(c)", "that `copied` was given a copy of"),
+    ("m = made(3)\np = m.pop()\nv = p", "changes a list of Python's"),
+    ("SIZES.append(3)\nv = 1", "changes a list of Python's"),
+    ("v = TABLE.pop('a')", "changes a dict of Python's"),
+    ("ARRAY.sort()\nv = 1", "changes a ndarray of Python's"),
+    ("v = RANDOM.random()", "changes a Random of Python's"),
+    ("a = next(STEPS)\nv = next(STEPS)", "changes a list_iterator of Python's"),
+    ("s = {'a', 'b'}\nv = 0\nfor k in s:\n    v = v + 1", "is another one in each process"),
+    ("s = {'a', 'b'}\nv = len(list(s))", "is another one in each process"),
+    ("l = [1]\nm = [1]\na = l\nif pl.read(x, [0, 0]) > 0.0:\n    a = m\na.append(3)\nv = len(m)", "only the run knows"),
+    ("r = (1, 2)\nif pl.read(x, [0, 0]) > 0.0:\n    r = SIZES\nv = len(r)", "on some ways of the run"),
+    ("r = [1, 2]\nfor i in pl.range(2):\n    r = SIZES\nv = len(r)", "on some ways of the run"),
+    ("r = 1\nr = SIZES\nif pl.read(x, [0, 0]) > 0.0:\n    r = 5\nv = r", "on some ways of the run"),
     ("d = {'a': x}\ne = d\ne['a'] = x\nv = 1", "what only the run knows"),
     ("d = {'a': x}\nfor i in pl.range(3):\n    d['a'] = d['a'] + x\nv = 1", "what only the run knows"),
     ("d = {'a': x}\nfor k in d:\n    d['b'] = x\nv = 1", "changes while it is looped over"),
@@ -229,3 +268,49 @@ def test_keys_of_dicts_that_a_kernel_makes() -> None:
     for kernel in (made_here, comprehended):
         with pytest.raises(UnsupportedFeatureError, match="objects of Python as keys"):
             kernel(x)
+
+
+def test_a_name_of_a_loop_is_each_member_in_its_turn() -> None:
+    @pl.jit
+    def total(x: pl.Tensor, members, out: pl.Out[pl.Tensor]):
+        y = x
+        for t in members:
+            y = y * 10.0 + t
+        out[:] = y
+
+    @pl.jit
+    def inner(x: pl.Tensor, c, out: pl.Out[pl.Tensor]):
+        y = x * 1.0
+        d = c["q"]
+        for k, v in d.items():
+            y = y * 10.0 + v * float(len(k))
+        for layer in c["layers"]:
+            for t in layer["ws"]:
+                y = y * 10.0 + t * float(layer["n"])
+        out[:] = y
+
+    x = np.ones((1, 2), np.float32)
+    assert total(x, [1, x * 8])[0, 0] == 118 and total(x, (2.0, x, x * 9, 3))[0, 0] == 12193
+    assert inner(x, {"q": {"a": x * 2, "bb": x * 3}, "layers": [{"ws": [x, x * 2], "n": 2}]})[0, 0] == ((1 * 10 + 2) * 10 + 6) * 100 + 24
+
+
+def test_a_parameter_is_a_binding_too() -> None:
+    @pl.jit(runtime_scalars=("s",))
+    def branch(x: pl.Tensor, s: pl.INT64, n: pl.INT64, out: pl.Out[pl.Tensor]):
+        if s > 0:
+            n = x.shape[1]
+        out[:] = x + pl.cast(n, pl.FP64)
+
+    @pl.jit
+    def turns(x: pl.Tensor, n: pl.INT64, out: pl.Out[pl.Tensor]):
+        y = x
+        for _ in pl.range(2):
+            y = y * 10.0 + pl.cast(n, pl.FP64)
+            n = x.shape[1]
+        for n in pl.unroll(3):
+            y = y + float(abs(-n))
+        out[:] = y * 10.0 + pl.cast(n, pl.FP64)
+
+    x = np.zeros((1, 4))
+    assert [branch(x, s, 7)[0, 0] for s in (-1, 1)] == [7, 4]
+    assert turns(x, 7)[0, 0] == (74 + 3) * 10 + 2

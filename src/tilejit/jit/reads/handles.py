@@ -47,7 +47,7 @@ def is_handle(value: object) -> bool:
 
 def is_made_here(value: object) -> bool:
     """Whether a value is a list or dict that a kernel made, without handles: those of the user are handles themselves."""
-    return type(value) in (list, dict, tuple) and not holds_handle(value)
+    return type(value) in (list, dict, tuple, set) and not holds_handle(value)
 
 
 def rebuilt(value: object, member: Callable[[object], object]) -> object:

@@ -107,8 +107,8 @@ class Trace:
         if question in self._values or not has_form(operation, operands, first):
             raise ArtifactError("a question of the cache is none of ours")
         there = self.definitions
-        if not all(isinstance(word, str) and (word == "len" or any(one.has_word(word) for one in there)) for word in named_by(operation, operands)):
-            raise ArtifactError("a question of the cache asks for what the kernel does not name")  # unpacking asks for the length
+        if not all(isinstance(word, str) and (word in _UNNAMED or any(one.has_word(word) for one in there)) for word in named_by(operation, operands)):
+            raise ArtifactError("a question of the cache asks for what the kernel does not name")
         return operation, operands
 
     def reference(self, value: object) -> list[object]:
@@ -334,6 +334,10 @@ class Trace:
 _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_given",
            "_values", "_plain", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
 """What traces do not share with those that they are forked from."""
+
+
+_UNNAMED = ("len", "type", "sorted")
+"""What is asked without a word in the text: unpacking asks for the length, a container that the kernel takes over for its type, a set in order."""
 
 
 def _failure(error: Exception) -> str | None:

@@ -21,7 +21,7 @@ from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.operators import NeedsTurns
 from tilejit.jit.specialize.stores import added_to, is_member, put
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown, as_local, literal, members_of
-from tilejit.jit.specialize.walk import Folded
+from tilejit.jit.specialize.walk import Binding, Folded
 from tilejit.ops.spec import OpFunction
 from tilejit.types.values import BufferType, TileType
 
@@ -59,7 +59,7 @@ class Assignments(Calls):
         if isinstance(node, ast.GeneratorExp) or self._holds_iterator(value.value):
             what = f"`{ast.unparse(node)}` is an iterator: what it gives depends on who asked before, which a kernel cannot keep"
             raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(node), help="make a list of it, [*…], and give that a name")
-        if isinstance(value.value, list | dict):
+        if isinstance(value.value, list | dict | set):
             self.made.setdefault(id(cast("object", value.value)), (cast("object", value.value), self.undecided))
 
     def _list_made(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
@@ -167,8 +167,9 @@ class Assignments(Calls):
         """`c = CONFIGS[i]`: what the name stands for is read where it is used, as it has no literal."""
         if not isinstance(value, Static) or literal(value.value) is not None:
             return False
-        if holds_handle(value.value) and all(isinstance(target, ast.Name) for target in targets):
-            self.env.update({target.id: value for target in targets if isinstance(target, ast.Name)})
+        if (holds_handle(value.value) or type(value.value) is set) and all(isinstance(target, ast.Name) for target in targets):
+            for target in targets:
+                self.bind(cast("ast.Name", target), value)
             return True
         if len(targets) != 1:
             return False
@@ -219,13 +220,23 @@ class Assignments(Calls):
         return [at(ast.Assign([self.target(target, value)], value_node), node)]
 
     def bindings_of(self, name: str) -> int:
-        """How often the function binds a name."""
-        return self.definition.stores.get(name, 0)
+        """How often the function binds a name, as a parameter too."""
+        return self.definition.stores.get(name, 0) + (name in self.params)
+
+    def bind(self, target: ast.Name, value: Abstract) -> None:
+        """Let a name hold `value`. An object has no text, so a name cannot be one on some ways of the run and something else on others."""
+        name, bare = target.id, isinstance(value, Static) and (holds_handle(value.value) or type(value.value) is set)
+        before = self.bound_in.get(name, Binding((), False, True) if name in self.params else None)
+        if before is not None and before.blocks[: len(self.blocks)] != self.blocks and before.texted and (bare or before.bare):
+            what = f"`{name}` stands for an object of Python on some ways of the run and for something else on others"
+            raise self.located(NeedsTurns(what, help="give it a name of its own there, or decide while compiling"), target)
+        self.bound_in[name] = Binding(self.blocks, bare, not bare or (before is not None and before.texted))
+        self.env[name] = value
 
     def target(self, target: ast.expr, value: Abstract) -> ast.expr:
         """An assignment target, which from now on holds `value`."""
         if isinstance(target, ast.Name):
-            self.env[target.id] = as_local(value)
+            self.bind(target, as_local(value))
             return at(ast.Name(target.id, ast.Store()), target)
         if isinstance(target, (ast.Tuple, ast.List)):
             items = members_of(value)
@@ -260,7 +271,7 @@ class Assignments(Calls):
         if isinstance(node.target, ast.Name):
             of_tiles = node.target.id in self.listed and (isinstance(before, Items) or has_no_other_name(self, node.target.id))
             held = self.inlined.get(node.target.id, before.value if isinstance(before, Static) else [] if of_tiles else None)
-            if isinstance(held, list | dict):
+            if isinstance(held, list | dict | set):
                 return self.extended(node, cast("list[object] | dict[object, object]", held))
         value_node, value = self.fold(node.value)
         if isinstance(node.target, ast.Name):
@@ -295,7 +306,7 @@ class Assignments(Calls):
 
     def extended(self, node: ast.AugAssign, held: list[object] | dict[object, object]) -> list[ast.stmt]:
         """`values += more` of a list or dict changes it, under all its names."""
-        method = {"list Add": "extend", "dict BitOr": "update"}.get(f"{type(held).__name__} {type(node.op).__name__}")
+        method = _IN_PLACE.get(f"{type(held).__name__} {type(node.op).__name__}")
         name = ast.unparse(node.target)
         if isinstance(held, list) and isinstance(node.op, ast.Mult) and (name in self.inlined or isinstance(self.env.get(name), Static)):
             times = self.fold(node.value)[1]
@@ -313,6 +324,13 @@ class Assignments(Calls):
         target = at(ast.Attribute(owner, method, ast.Load()), node.target)
         call = at(ast.Call(target, [node.value], []), node)
         return self.expression(at(ast.Expr(ast.fix_missing_locations(call)), node))
+
+
+_IN_PLACE = {
+    "list Add": "extend", "dict BitOr": "update", "set BitOr": "update",
+    "set BitAnd": "intersection_update", "set Sub": "difference_update", "set BitXor": "symmetric_difference_update",
+}  # fmt: skip
+"""The method that an operator with `=` stands for."""
 
 
 def _member(node: ast.expr, axis: int) -> ast.expr:

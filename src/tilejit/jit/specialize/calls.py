@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinMethodType
 from typing import Any, cast
 
@@ -16,10 +16,11 @@ from tilejit.jit.reads.plain import PURE, defining_module, is_plain, is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
 from tilejit.jit.specialize.growing import GROWING, grown
-from tilejit.jit.specialize.iterate import spread_out
+from tilejit.jit.specialize.iterate import check_order, spread_out
 from tilejit.jit.specialize.mappings import dict_view, pairs
 from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import NeedsTurns, Operators
+from tilejit.jit.specialize.owned import LISTS, changed_by, given_to, is_fresh, made_in, makes_anew, only_moves, refuse_deed, taken_over
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language, reaches
 from tilejit.jit.specialize.walk import Folded
 from tilejit.ops.compose import INLINE_HELP
@@ -27,13 +28,8 @@ from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS, meant
 from tilejit.types.values import BufferType, TileType
 
-_CHANGING = frozenset(
-    "append extend insert pop remove clear sort reverse update setdefault popitem __setitem__ __delitem__ __iadd__ __imul__ __ior__ __init__".split()
-)
-"""Methods of lists and dicts that change them."""
-
-
-_OF_DICTS = frozenset("get items keys values pop popitem clear update setdefault copy".split())
+_BLIND = (len, sorted, min, max, sum, any, all, bool, isinstance, set, frozenset)
+"""Functions that give the same for a set in whatever order."""
 
 
 class Calls(Operators):
@@ -82,6 +78,7 @@ class Calls(Operators):
             by_name = {keyword.arg: self.opened(value) for keyword, _, value in keywords if keyword.arg is not None}
             return new, infer.method(owner, node.func.attr, [self.opened(value) for _, value in args], by_name, self.specializer.fresh)
         if not isinstance(callee, Static):
+            self._refuse_lost_change(node)
             return new, UNKNOWN
         positional = [value for _, value in args]
         named = {keyword.arg: value for keyword, _, value in keywords if keyword.arg is not None}
@@ -104,12 +101,19 @@ class Calls(Operators):
             return new, UNKNOWN
         if all(isinstance(value, Static) for value in everything):
             return new, self._python_call(node, cast("Callable[..., object]", callee.value), positional, named)
-        changed = _changed_by(callee.value)
+        changed = changed_by(callee.value)
         if is_handle(callee.value) or changed is not None:
             if changed is None:
                 raise self._runs_while_compiling(node, everything)
             raise self.kept_at_run_time(node, cast("ast.Attribute", node.func).value, type(changed).__name__, everything)
         return new, RuntimeValue()
+
+    def _refuse_lost_change(self, node: ast.Call) -> None:
+        """`a.append(3)` of a list that the run decides on: nothing here could follow it."""
+        owner = self.fold(node.func.value)[1] if isinstance(node.func, ast.Attribute) and node.func.attr in LISTS else RuntimeValue()
+        if not isinstance(owner, BufferType | TileType | RuntimeValue):
+            what = f"`{ast.unparse(node)}` changes a list or dict of which only the run knows which it is, or what is in it"
+            raise self.located(NeedsTurns(what, help="change it before the run decides, or make it in one expression"), node)
 
     def _longer(self, node: ast.Call, callee: Abstract, args: Sequence[Folded]) -> Folded | None:
         """`tiles.append(t)` of what only the run knows: the list that the name is bound to instead. None: it is another call."""
@@ -223,26 +227,34 @@ class Calls(Operators):
         args = [cast("Static", value) for value in positional]
         keywords = {name: cast("Static", value) for name, value in named.items()}
         given, names = tuple(arg.value for arg in args), {name: arg.value for name, arg in keywords.items()}
-        own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
-        moving = _only_moves(function, given)
-        changed = _changed_by(function)
+        changed = changed_by(function)
         if changed is not None:
             self.refuse_change(node, changed)
             self.note_change(changed)
+            given = given_to(self, function, given, node)
+        return Static(self._called(node, function, given, names), local=any(arg.local for arg in (*args, *keywords.values())))
+
+    def _called(self, node: ast.Call, function: Callable[..., object], given: tuple[object, ...], names: Mapping[str, object]) -> object:
+        trace, path = self.specializer.trace, dotted(node.func)
+        raw = trace.raw(function)
+        own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
+        if raw is getattr and len(given) == 2 and type(given[0]) in (list, dict, set) and isinstance(given[1], str):
+            return fold.attribute(given[0], given[1], path)
+        if only_moves(function, given) or makes_anew(raw, given) or (raw is isinstance and is_made_here(given[:1]) and is_plain(given[1:])):
+            return fold.call(cast("Callable[..., object]", raw), given, names, path)
+        if not own and not any(raw is one for one in _BLIND):
+            for item in given:
+                check_order(self, item, node)
         pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
-        trace = self.specializer.trace
-        raw = trace.raw(function) if is_handle(function) else function
-        if raw is getattr and len(given) == 2 and type(given[0]) in (list, dict) and isinstance(given[1], str):
-            value = fold.attribute(given[0], given[1], dotted(node.func))
-        elif moving or _makes_anew(raw, given):
-            value = fold.call(cast("Callable[..., object]", raw), given, names, dotted(node.func))
-        elif is_handle(function) or holds_handle(given) or holds_handle(names) or not pure:
-            value = trace.ask("call", function, given, names, path=dotted(node.func))
-            if not is_plain(value):
-                self.lent += [(made, dotted(node.func)) for made in _made_in((given, names))]
-        else:
-            value = fold.call(function, given, names, dotted(node.func))
-        return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
+        if pure and not holds_handle(given) and not holds_handle(names):
+            return fold.call(function, given, names, path)
+        refuse_deed(self, node, raw, [trace.raw(item) for item in given])
+        value = trace.ask("call", function, given, names, path=path)
+        if is_fresh(raw):
+            return taken_over(self, value, node)
+        if not is_plain(value):
+            self.lent += [(made, path) for made in made_in((given, names))]
+        return value
 
     def refuse_change(self, node: ast.AST, changed: object) -> None:
         """A list or dict is changed once, while compiling: not where the run decides whether it is, or how often."""
@@ -263,39 +275,6 @@ class Calls(Operators):
         from tilejit.jit.specialize.helpers import specialise_call
 
         return specialise_call(self, node, helper, submitted)
-
-
-def _only_moves(function: object, given: Sequence[object]) -> bool:
-    """Whether a method of a list or dict that the kernel made puts members in or takes them out without a look at them: some may be objects of Python."""
-    owner = cast("object", function.__self__) if type(function) is BuiltinMethodType else None
-    if type(owner) is list:
-        flat = function.__name__ != "extend" or (len(given) == 1 and type(given[0]) in (list, tuple))  # type: ignore[attr-defined]
-        return flat and function.__name__ in ("append", "extend", "insert", "pop", "clear", "reverse", "copy")  # type: ignore[attr-defined]
-    keyed = not holds_handle(given[:1]) or type(given[0]) is dict
-    return type(owner) is dict and keyed and function.__name__ in _OF_DICTS  # type: ignore[attr-defined]
-
-
-def _makes_anew(function: object, given: Sequence[object]) -> bool:
-    """Whether a function puts members of containers that the kernel made into another one, as they are."""
-    if function is list or function is tuple:
-        return len(given) == 1 and type(given[0]) in (list, tuple, dict)
-    return function is dict and (not holds_handle(given) or all(type(item) is dict for item in given))
-
-
-def _made_in(value: object) -> Iterator[object]:
-    """The lists and dicts of the kernel's in a value."""
-    if type(value) in (list, dict):
-        yield value
-    if type(value) in (list, dict, tuple):
-        members = cast("dict[object, object]", value).values() if type(value) is dict else cast("list[object]", value)
-        yield from (found for item in members for found in _made_in(item))
-
-
-def _changed_by(function: object) -> object:
-    """The list or dict of the kernel that a method changes; None: it changes none."""
-    if type(function) is not BuiltinMethodType or function.__name__ not in _CHANGING:
-        return None
-    return cast("object", function.__self__) if type(function.__self__) in (list, dict) else None
 
 
 def yielded(values: Sequence[Abstract]) -> Abstract:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import UnsupportedFeatureError, in_body
-from tilejit.jit.specialize.iterate import iterated, static_node, taken_apart
+from tilejit.jit.specialize.iterate import iterated, taken_apart
 from tilejit.jit.specialize.mappings import check_keys, dict_of
 from tilejit.jit.specialize.nodes import at
 from tilejit.jit.specialize.values import Items, Static
@@ -29,20 +29,26 @@ def comprehension(body: Expressions, node: ast.expr) -> Folded:
     finally:
         body.substituted = before
     if isinstance(node, (ast.DictComp, ast.SetComp)):
+        if isinstance(node, ast.SetComp):
+            return set_of(body, [row[0] for row in results], node)
         if not all(isinstance(row[0][1], Static) for row in results):
-            what = f"a {'dict with keys' if isinstance(node, ast.DictComp) else 'set'} of run-time values"
+            what = "a dict with keys of run-time values"
             raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="make a list, or a tuple of names")
-        if isinstance(node, ast.DictComp):
-            return dict_of(body, [(row[0], row[1]) for row in results], node)
-        members = [cast("Static", row[0][1]).value for row in results]
-        check_keys(body, members, node)
-        found = tuple(dict.fromkeys(members))
-        return static_node(body, found, node), Static(found)
+        return dict_of(body, [(row[0], row[1]) for row in results], node)
     row = [item for (item,) in results]
     text = at(ast.List([copy.deepcopy(item) for item, _ in row], ast.Load()), node)
     if all(isinstance(value, Static) for _, value in row):
         return text, Static([cast("Static", value).value for _, value in row], local=any(cast("Static", value).local for _, value in row))
     return text, Items(tuple(value for _, value in row))
+
+
+def set_of(body: Expressions, members: Sequence[Folded], node: ast.expr) -> Folded:
+    """A set of compile-time values."""
+    values = [value.value for _, value in members if isinstance(value, Static)]
+    if len(values) != len(members):
+        raise in_body(UnsupportedFeatureError)("a set of run-time values", span=body.definition.span(node), help="make a list, or a tuple of names")
+    check_keys(body, values, node)
+    return body.placeholder(found := set(values), node), Static(found)
 
 
 def _generate(body: Expressions, generators: Sequence[ast.comprehension], elements: Sequence[ast.expr], results: list[list[Folded]]) -> None:

@@ -14,11 +14,12 @@ from tilejit.jit.definition import Kernel
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.specialize import infer
-from tilejit.jit.specialize.comprehensions import comprehension
+from tilejit.jit.specialize.comprehensions import comprehension, set_of
 from tilejit.jit.specialize.iterate import bundle_node, member, part_of, spread_out
 from tilejit.jit.specialize.mappings import mapping
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, relocated
+from tilejit.jit.specialize.owned import taken_over
 from tilejit.jit.specialize.symbols import Symbol
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, literal, number_node
 from tilejit.jit.specialize.walk import Folded, Walk
@@ -175,7 +176,10 @@ class Expressions(Walk):
         if isinstance(value, Static) and isinstance(place, Static):
             if isinstance(value.value, tuple) and isinstance(place.value, int):
                 self._check_shape_index(node, place.value, len(cast("tuple[object, ...]", value.value)))
-            return same, Static(self.item(node, value.value, place.value), local=value.local or place.local)
+            found = self.item(node, value.value, place.value)
+            if type(place.value) is slice and type(self.specializer.trace.raw(value.value)) is list:
+                found = taken_over(self, found, node)
+            return same, Static(found, local=value.local or place.local)
         return same, UNKNOWN
 
     def index(self, node: ast.expr) -> Abstract:
@@ -244,6 +248,10 @@ class Expressions(Walk):
     def mapping(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Dict)
         return mapping(self, node)
+
+    def set_display(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Set)
+        return set_of(self, [part for item in node.elts for part in spread_out(self, item)], node)
 
     def starred(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Starred)

@@ -53,7 +53,11 @@ def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted
     for param, argument in bound.arguments.items():
         if isinstance(held[param], Unknown) and isinstance(argument, ast.Name):
             held[param] = caller.env.get(argument.id, UNKNOWN)  # found out while its type was looked for
-    result = _portable(built.result, _dims_here(built.types, {**types, **held}))
+    here: dict[int, object] = {}
+    for name, inside in built.types.items():
+        if isinstance(inside, Static) and isinstance(given := types.get(name), Static):
+            _note_same(inside.value, given.value, here)
+    result = _portable(built.result, _dims_here(built.types, {**types, **held}), here)
     named = returned_params(caller.specializer.reads(helper))
     if any(named):  # the caller may know more about what it gave than the helper's text says
         several = len(named) > 1 or any(isinstance(place.value, ast.Tuple) for place in helper.returns)
@@ -134,25 +138,42 @@ def _dims_here(inside: Mapping[str, Abstract], held: Mapping[str, Abstract]) -> 
     return out
 
 
-def _portable(value: Abstract, dims: Mapping[Dim, Dim]) -> Abstract:
+def _portable(value: Abstract, dims: Mapping[Dim, Dim], here: dict[int, object]) -> Abstract:
     """A helper's result as its caller may see it: other symbols of the helper mean nothing there."""
     if isinstance(value, Items):
-        return replace(value, items=tuple(_portable(item, dims) for item in value.items), names=())
+        return replace(value, items=tuple(_portable(item, dims, here) for item in value.items), names=())
     if isinstance(value, (BufferType, TileType)) and all(isinstance(dim, int) or dim in dims for dim in value.shape):
         shape = tuple(dims.get(dim, dim) for dim in value.shape)
         if isinstance(value, BufferType):
             return replace(value, shape=shape)
         return replace(value, shape=shape, valid=tuple(dims.get(extent, extent) for extent in value.valid))
     if isinstance(value, Static):
-        return replace(value, value=_made_anew(value.value))
+        return replace(value, value=_made_anew(value.value, here))
     return value if isinstance(value, RuntimeValue) else UNKNOWN
 
 
-def _made_anew(value: object) -> object:
-    """A container as another call of the helper makes it: what changes that of one call leaves the others alone."""
-    if type(value) is list or type(value) is tuple:
-        return type(value)(map(_made_anew, value))
-    return {key: _made_anew(item) for key, item in cast("dict[object, object]", value).items()} if type(value) is dict else value
+def _note_same(inside: object, given: object, here: dict[int, object]) -> None:
+    """Let lists and dicts that a helper was specialised with stand for those that this call gives it."""
+    if type(inside) not in (list, dict, tuple):
+        return
+    here[id(inside)] = given
+    both = [(cast("dict[object, object]", one).values() if type(one) is dict else cast("list[object]", one)) for one in (inside, given)]
+    for one, other in zip(*both, strict=True):
+        _note_same(one, other, here)
+
+
+def _made_anew(value: object, here: dict[int, object]) -> object:
+    """A container as another call of the helper makes it, each once: what changes that of one call leaves the others alone. `here`: what the caller gave."""
+    if type(value) not in (list, dict, tuple) or id(value) in here:
+        return here.get(id(value), value)
+    if type(value) is tuple:
+        return tuple(_made_anew(item, here) for item in cast("tuple[object, ...]", value))
+    if type(value) is list:
+        new: object = [_made_anew(item, here) for item in cast("list[object]", value)]
+    else:
+        new = {key: _made_anew(item, here) for key, item in cast("dict[object, object]", value).items()}
+    here[id(value)] = new
+    return new
 
 
 def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:

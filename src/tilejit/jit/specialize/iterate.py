@@ -114,11 +114,21 @@ def _static_members(body: Expressions, value: Static, node: ast.expr) -> list[ob
     if isinstance(value.value, tuple | list | range | str | dict | KeysView | ValuesView | ItemsView):
         return list(cast("Sequence[object]", value.value))
     shown = ast.unparse(node)
+    if isinstance(value.value, set):
+        check_order(body, value.value, node)
+        return list(cast("set[object]", value.value))
     raise in_body(ParserTypeError)(
         f"`{shown}` is {value.value!r}, which has no members to loop over",
         span=body.definition.span(node),
         help=f"write pl.range({shown}) for a loop at run time, or pl.unroll({shown}) to expand it while compiling" if isinstance(value.value, int) else None,
     )
+
+
+def check_order(body: Expressions, value: object, node: ast.expr) -> None:
+    """Refuse to go through a set whose order is another one in each process."""
+    if isinstance(value, set) and not all(type(item) in (int, float, bool) for item in cast("set[object]", value)):
+        what = f"the order of `{ast.unparse(node)}`, a set, is another one in each process"
+        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="go through it sorted: sorted(…)")
 
 
 def _enumerate(body: Expressions, node: ast.Call) -> list[Folded] | None:

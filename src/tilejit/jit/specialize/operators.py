@@ -14,6 +14,7 @@ from tilejit.jit.reads.plain import is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.nodes import at, evaluated
+from tilejit.jit.specialize.owned import taken_over
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown
 from tilejit.jit.specialize.walk import Folded
 from tilejit.types.values import BufferType, TileType
@@ -38,6 +39,8 @@ class Operators(Expressions):
         values = [operand.value for operand in operands]
         if any(map(holds_handle, values)) or (type(op) is ast.Mod and type(values[0]) is str and not is_settled(values[1])):
             value = self.specializer.trace.ask("operator", type(op).__name__, *values, path=f"`{ast.unparse(node)}`")
+            if all(type(self.specializer.trace.raw(item)) in (list, dict, int) for item in values):
+                value = taken_over(self, value, node)
         else:
             value = evaluated(node, function, *values)
         return Static(value, local=any(operand.local for operand in operands))

@@ -259,7 +259,7 @@ def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[st
     out: list[ast.stmt] = []
     for param in definition.params:
         type = types.get(param.name)
-        if isinstance(type, Static) and body.bindings_of(param.name):
+        if isinstance(type, Static) and definition.stores.get(param.name):
             value = literal(type.value)
             body.env[param.name] = Static(type.value, local=value is not None)
             if value is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import cast
 
 from tilejit.dtypes import INDEX
-from tilejit.errors import StaticAssertionError, UncacheableValueError, UnsupportedFeatureError, in_body
+from tilejit.errors import StaticAssertionError, TilejitError, UncacheableValueError, UnsupportedFeatureError, in_body
 from tilejit.jit.reads.facts import calls_in
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.specialize.assignments import Assignments
@@ -39,6 +40,7 @@ class Statements(Assignments):
 
     result: Abstract | None = None
     """What the last `return` gives back."""
+    _block_numbers = count()
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The rewritten statements; a block that vanished is a `pass`."""
@@ -71,6 +73,7 @@ class Statements(Assignments):
     def _undecided_block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The statements of a loop, or of a branch that the run decides."""
         self.undecided += 1
+        outer, self.blocks = self.blocks, (*self.blocks, next(self._block_numbers))
         around, self.fresh_lists = self.fresh_lists, set()
         try:
             out = self.block(body)
@@ -78,7 +81,7 @@ class Statements(Assignments):
             return out
         finally:
             self.undecided -= 1
-            self.fresh_lists = around
+            self.blocks, self.fresh_lists = outer, around
 
     # blocks -----------------------------------------------------------------------------------------------------------------
 
@@ -115,7 +118,7 @@ class Statements(Assignments):
         if not isinstance(call, ast.Call) or resolve(call.func, self.reads) is not MARKERS["unroll"] or not isinstance(node.target, ast.Name):
             return None
         name = node.target.id
-        if self.bindings_of(name) != 1 or call.keywords or not (turns or self._calls_what_runs_here(node.body)):
+        if call.keywords or not (turns or self._calls_what_runs_here(node.body)):
             return None
         bounds = [number_of(self.opened(self.fold(argument)[1])) for argument in call.args]
         whole = [bound for bound in bounds if isinstance(bound, int)]
@@ -124,10 +127,13 @@ class Statements(Assignments):
         out: list[ast.stmt] = []
         try:
             for value in range(*whole):
-                self.inlined[name] = value
+                out += self.bind_member(node.target, (at(ast.Constant(value), node.target), Static(value)))
                 out += [new for statement in node.body for new in self.statement(statement)]
-        finally:
+        except TilejitError:
             self.inlined.pop(name, None)  # an outer loop may have to be expanded first
+            raise
+        if self.undecided:
+            self.inlined.pop(name, None)  # the run decides whether it has a value
         return out
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
@@ -144,13 +150,14 @@ class Statements(Assignments):
         node, value = item
         if isinstance(target, (ast.Tuple, ast.List)):
             return [new for part, found in taken_apart(self, target, item) for new in self.bind_member(part, found)]
+        if isinstance(target, ast.Name):
+            self.inlined.pop(target.id, None)  # it stood for another member before
         if isinstance(target, ast.Name) and isinstance(value, Static):
-            self.inlined.pop(target.id, None)
             if self.bindings_of(target.id) == 1:
                 self.inlined[target.id] = value.value
                 return []
             if literal(value.value) is None:
-                self.env[target.id] = value
+                self.bind(target, value)
                 return []
         return [at(ast.Assign([self.target(target, value)], copy.deepcopy(node)), target)]
 
@@ -192,10 +199,13 @@ class Statements(Assignments):
         if isinstance(test, Static):
             taken = node.body if self.truth(test, node.test) else node.orelse
             return [*first, *(new for statement in taken for new in self.statement(statement))]
-        before = dict(self.env)
+        before, inlined, bound = dict(self.env), set(self.inlined), dict(self.bound_in)
         body = self._undecided_block(node.body)
         after_body, self.env = self.env, before
+        bound_in_body, self.bound_in = self.bound_in, bound
         orelse = self._undecided_block(node.orelse) if node.orelse else []
+        self.bound_in |= {name: binding.joined(self.bound_in.get(name)) for name, binding in bound_in_body.items()}
+        self.inlined = {name: value for name, value in self.inlined.items() if name in inlined}  # the others have a value on one of the ways
         self.env = {name: joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
         return [*first, at(ast.If(test_node, body, orelse), node)]
 

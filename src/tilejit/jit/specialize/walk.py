@@ -7,7 +7,7 @@ import copy
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tilejit.errors import TilejitError
 from tilejit.jit.definition import Definition
@@ -23,6 +23,21 @@ if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specializer
 
 Folded = tuple[ast.expr, Abstract]
+
+
+class Binding(NamedTuple):
+    """Where a name was bound last."""
+
+    blocks: tuple[int, ...]
+    """The blocks around it that the run may skip or repeat."""
+    bare: bool
+    """Whether to an object, which leaves no text."""
+    texted: bool
+    """Whether the text has a binding of that name, this one or an earlier one."""
+
+    def joined(self, other: Binding | None) -> Binding:
+        """After two ways of the run."""
+        return self if other is None else Binding(self.blocks, self.bare or other.bare, self.texted or other.texted)
 
 
 class Walk(Objects):
@@ -43,6 +58,9 @@ class Walk(Objects):
         """Names of comprehensions, by what they stand for in this turn."""
         self.spelled: dict[str, ast.expr] = {}
         """Names bound once, to an index expression of names bound once."""
+        self.bound_in: dict[str, Binding] = {}
+        self.blocks: tuple[int, ...] = ()
+        """The blocks around this place that the run may skip or repeat, from outside in."""
         self.undecided = 0
         """How many loops and branches are around that run, or not, when the kernel does."""
         self.made: dict[int, tuple[object, int]] = {}
@@ -51,6 +69,8 @@ class Walk(Objects):
         """Lists and dicts that the text has as they were: names of theirs are bound anew before the next statement."""
         self.named: set[str] = set()
         """Names that the text has besides those of the author."""
+        self.stepped: list[object] = []
+        """Iterators of Python that were asked for what comes next."""
         self.lent: list[tuple[object, str]] = []
         """Lists and dicts of which a function of Python got a copy that it may have kept."""
         self.changes = 0
@@ -137,6 +157,7 @@ _RULES: dict[type[ast.expr], str] = {
     ast.Tuple: "sequence",
     ast.List: "sequence",
     ast.Dict: "mapping",
+    ast.Set: "set_display",
     ast.Starred: "starred",
     ast.JoinedStr: "f_string",
     ast.BinOp: "binary",
