@@ -187,4 +187,7 @@ def joined(one: Abstract, other: Abstract) -> Abstract:
     if isinstance(one, (BufferType, TileType)) and isinstance(other, (BufferType, TileType)):
         both = join(one, other)
         return both if isinstance(both, (BufferType, TileType)) else UNKNOWN
-    return one if same(one, other) else UNKNOWN
+    if same(one, other):
+        return one
+    kind = without_value(one)
+    return kind if isinstance(kind, RuntimeValue) and kind == without_value(other) else UNKNOWN
