@@ -273,14 +273,14 @@ def test_keys_of_dicts_that_a_kernel_makes() -> None:
 
 def test_a_name_of_a_loop_is_each_member_in_its_turn() -> None:
     @pl.jit
-    def total(x: pl.Tensor, members, out: pl.Out[pl.Tensor]):
+    def total(x: pl.Tensor, members: Any, out: pl.Out[pl.Tensor]):
         y = x
         for t in members:
             y = y * 10.0 + t
         out[:] = y
 
     @pl.jit
-    def inner(x: pl.Tensor, c, out: pl.Out[pl.Tensor]):
+    def inner(x: pl.Tensor, c: Any, out: pl.Out[pl.Tensor]):
         y = x * 1.0
         d = c["q"]
         for k, v in d.items():
