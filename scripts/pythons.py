@@ -20,7 +20,7 @@ from tilejit.runtime.call.layout import VERSIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED = ("hypothesis", "pytest", "pytest-xdist")
-SAMPLE = ("runtime/test_dispatch.py", "runtime/test_native.py", "runtime/test_layout.py", "jit/test_calls.py", "jit/test_warm.py")
+SAMPLE = ("runtime/test_dispatch.py", "runtime/test_native.py", "runtime/test_layout.py", "jit/test_calls.py", "jit/test_misuse.py", "jit/test_warm.py")
 PATIENCE = 120
 """Seconds for installing packages, where they may be left out."""
 

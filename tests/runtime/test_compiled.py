@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import os
-import pickle
-import pydoc
 import re
 import subprocess
 import sys
@@ -25,26 +23,15 @@ from tilejit.errors import AliasError, ArgumentError, ArtifactError, DTypeError,
 from tilejit.runtime.arrays import DeviceTensor, allocate
 from tilejit.runtime.artifact import blob as blobs
 from tilejit.runtime.call.layout import supported
-from tilejit.runtime.config import INERT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 rng = np.random.default_rng(3)
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 
 def data(*shape: int) -> np.ndarray:
     return rng.standard_normal(shape or (ROWS, COLUMNS), np.float32)
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Artifacts go to a directory of the test."""
-    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def add() -> CompiledProgram:
-    return ir.compile(binary("FP32"), platform="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -456,89 +443,3 @@ def test_importing_the_runtime_loads_no_compiler() -> None:
     code = "import sys, tilejit.runtime as r; r.CompiledProgram, r.execute_compiled, r.benchmark, r.DeviceTensor; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"xdsl", "llvmlite", "torch", "tilejit.compiler"} & set(loaded)
-
-
-# what it says about itself ----------------------------------------------------------------------------------------------
-
-
-def test_it_describes_itself() -> None:
-    program = compiled("FP32", rows="M")
-    assert repr(program) == (
-        "CompiledProgram(main(a: Tensor[[M, 37], FP32], b: Tensor[[M, 37], FP32], out: Out[Tensor[[M, 37], FP32]]), platform='cpu')"
-    )
-    shown = pydoc.plain(pydoc.render_doc(program))
-    for part in ("main(a, b, [out]), compiled for cpu", "out  Out  [M, 37]  FP32", "without out it returns it", "decided by each call: M"):
-        assert part in shown
-    assert list(inspect.signature(program).parameters) == ["a", "b", "out", "config"]
-    assert "<td>out</td><td>Out</td><td>[M, 37]</td><td>FP32</td>" in program._repr_html_()
-    assert (program.output_indices, program.has_return) == ((2,), True)
-    assert [str(info) for info in program.param_infos][2] == "out: Out[Tensor[[M, 37], FP32]]"
-
-
-def test_its_stages_can_be_read(add: CompiledProgram) -> None:
-    assert {"python", "ir", "ll", "s"} <= set(add.stages())
-    assert "@pl.program" in add.stage("python")
-    assert "define" in add.stage("ll")
-    with pytest.raises(KeyError, match="no stage 'ptx'"):
-        add.stage("ptx")
-
-
-def test_entries_of_a_program_with_several_are_called_by_name() -> None:
-    program = ir.compile(TwoEntries, platform="cpu")
-    x = data(4, 8)
-    np.testing.assert_array_equal(program["double"](x), 2 * x)
-    np.testing.assert_array_equal(program.negate(x), -x)
-    with pytest.raises(TypeError, match="several entries: double, negate"):
-        program(x)
-    with pytest.raises(KeyError, match="did you mean `negate`"):
-        program["negat"]
-    with pytest.raises(AttributeError, match="no attribute 'halve'"):
-        _ = program.halve
-    again = CompiledProgram.from_dir(program)
-    np.testing.assert_array_equal(again.negate(x), -x)
-    assert "compiled['double'](…), compiled['negate'](…)" in pydoc.plain(pydoc.render_doc(program))
-
-
-def test_it_is_pickled_as_its_directory(add: CompiledProgram) -> None:
-    again: CompiledProgram = pickle.loads(pickle.dumps(add))
-    assert again == add
-    a, b = data(), data()
-    np.testing.assert_array_equal(again(a, b), a + b)
-
-
-def test_a_program_of_the_reference_is_not_portable() -> None:
-    program = ir.compile(binary("FP32"), platform="reference")
-    a, b = data(), data()
-    np.testing.assert_array_equal(program(a, b), a + b)
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(program)
-    assert (Path(program) / "program.py").exists()
-    with pytest.raises(ArtifactError, match="without code that another process could load"):
-        CompiledProgram.from_dir(program)
-
-
-# options ----------------------------------------------------------------------------------------------------------------
-
-
-def test_options_of_other_tile_compilers_are_accepted_and_change_nothing(add: CompiledProgram) -> None:
-    accepted: dict[str, Any] = dict.fromkeys(INERT_OPTIONS, "anything")
-    assert ir.compile(binary("FP32"), platform="cpu", skip_ptoas=True, **accepted) == add
-    assert RunConfig(**accepted) == RunConfig()
-    with pytest.raises(TypeError, match="did you mean `memory_planner`"):
-        ir.compile(binary("FP32"), memory_planer=1)
-
-
-def test_what_is_said_to_compile_goes_before_its_config_and_both_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
-    config = RunConfig(platform="cpu")
-    assert ir.compile(binary("FP32")).platform == "reference"
-    assert ir.compile(binary("FP32"), config=config).platform == "cpu"
-    assert ir.compile(binary("FP32"), platform="reference", config=config).platform == "reference"
-    assert ir.compile(binary("FP32"), platform="a5sim").platform == "cpu"
-
-
-def test_without_a_home_programs_run_and_compare_but_have_no_directory(add: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilejit.runtime.artifact.compiled.default_root", lambda: None)
-    assert add == ir.compile(binary("FP32"), platform="cpu")
-    with pytest.raises(ArtifactError, match="no home directory"):
-        str(add)

@@ -19,7 +19,7 @@ import pytest
 import tilejit
 import tilejit.language as pl
 from tests.backends.reference.stepped_kernel import stepped
-from tests.suite import control_flow, fifos, helper_dags, natural_style, spmd_forms, valid_regions
+from tests.suite import control_flow, fifos, helper_dags, helper_extents, natural_style, spmd_forms, valid_regions
 from tests.suite.harness import Case
 from tilejit.errors import KernelAssertionError, OutOfBoundsError
 from tilejit.tools.demo import TOLERANCE, cases, load_example
@@ -163,7 +163,7 @@ def test_examples_give_their_numbers(path: Path) -> None:
     assert case.error() <= TOLERANCE
 
 
-SAMPLE = [case for topic in (control_flow, fifos, helper_dags, natural_style, spmd_forms, valid_regions) for case in list(topic.CASES)[::6]]
+SAMPLE = [case for topic in (control_flow, fifos, helper_dags, helper_extents, natural_style, spmd_forms, valid_regions) for case in list(topic.CASES)[::6]]
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)

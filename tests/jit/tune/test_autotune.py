@@ -1,14 +1,11 @@
-"""`@pl.autotune` with a clock of its own: which candidates are tried, which one wins, what is kept, what is never touched."""
+"""`@pl.autotune` with a clock of its own: which candidates are tried, which one wins, what is never touched."""
 
 from __future__ import annotations
 
 import os
-import random
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,141 +13,13 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tests.jit.tune.kernels import COLUMNS, ROWS, SECONDS, counted, data, lazy, scaled, whole
+from tests.jit.tune.kernels import COLUMNS, ROWS, SECONDS, Clock, counted, data, lazy, scaled, tuned, whole
 from tilejit import RunConfig, errors
-from tilejit.jit.disk.kernels import entries
-from tilejit.jit.disk.stores import store
-from tilejit.jit.function import JITFunction
 from tilejit.jit.tune.function import Autotuned
-from tilejit.jit.tune.search import Search, Timing
-from tilejit.jit.tune.space import Axis, Choice, Point, Space
+from tilejit.jit.tune.space import Choice
 from tilejit.jit.tune.trial import difference
-from tilejit.runtime.store.entry import CacheEntry
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tuning"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tuning")
-
-
-@pytest.fixture(autouse=True)
-def _cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of these tests: they share what is compiled, and no choice."""
-    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(folder))
-    forget()
-
-
-def choices() -> list[CacheEntry]:
-    return [entry for entry in entries() if str(entry.fields["kernel"]).startswith("tuning of ")]
-
-
-def forget() -> None:
-    for entry in choices():
-        store().remove(entry.key)
-
-
-class Clock:
-    """Says what a candidate takes, and remembers what was asked; every candidate really runs."""
-
-    def __init__(self, stop_after: int | None = None) -> None:
-        self.asked: list[str] = []
-        self.stop_after = stop_after
-
-    def __call__(self, choice: Choice, run: Callable[[], None]) -> float:
-        if self.stop_after is not None and len(self.asked) >= self.stop_after:
-            raise KeyboardInterrupt
-        self.asked.append(str(choice))
-        run()
-        return SECONDS[choice.arguments.get("rows", 4)]  # type: ignore[index]
-
-
-def tuned(kernel: JITFunction = scaled, configs: object = None, **options: Any) -> tuple[Autotuned, Clock]:
-    clock = Clock()
-    chosen: dict[str, Any] = {"timer": clock, "progress": False, **options}
-    return pl.autotune({"rows": list(SECONDS)} if configs is None else configs, **chosen)(kernel), clock
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# searching
-
-
-class Table:
-    """Trials out of a table; candidates that are not in it are wrong."""
-
-    def __init__(self, seconds: dict[Point, float], noise: Callable[[], float] = lambda: 1.0) -> None:
-        self.seconds, self.noise, self.timings = seconds, noise, dict[Point, Timing]()
-        self.tried: list[Point] = []
-
-    def ensure(self, point: Point, samples: int) -> None:
-        timing = self.timings.setdefault(point, Timing())
-        if point not in self.seconds:
-            timing.rejected = "wrong"
-        while not timing.rejected and len(timing.seconds) < samples:
-            timing.seconds.append(self.seconds[point] * self.noise())
-            self.tried.append(point)
-
-
-def grid(*sizes: int) -> Space:
-    return Space(tuple(Axis(f"a{at}", tuple(Choice({f"a{at}": i}) for i in range(size))) for at, size in enumerate(sizes)))
-
-
-def bowl(space: Space, low: Point) -> dict[Point, float]:
-    return {point: 1.0 + sum((a - b) ** 2 for a, b in zip(point, low, strict=True)) for point in space.points()}
-
-
-@pytest.mark.parametrize("low", [(0, 0, 0), (4, 2, 5), (2, 4, 1), (4, 4, 5)])
-def test_a_quick_search_finds_the_best_of_a_bowl_with_a_part_of_its_candidates(low: Point) -> None:
-    space = grid(5, 5, 6)
-    for seed in range(3):
-        table = Table(bowl(space, low))
-        assert Search(space, table, lambda: False, seed).run("quick") == low
-        assert len(table.timings) * 3 <= len(space)
-
-
-def test_a_full_search_tries_all_candidates_and_stops_the_slow_ones_early() -> None:
-    space = grid(4, 4)
-    table = Table(bowl(space, (3, 1)))
-    assert Search(space, table, lambda: False).run("full") == (3, 1)
-    assert set(table.timings) == set(space.points())
-    counts = {point: table.tried.count(point) for point in space.points()}
-    assert counts[(0, 3)] == 1, "far from the best: timed once"
-    assert counts[(3, 1)] == max(counts.values()) > 1
-
-
-def test_the_same_seed_leads_the_same_way_and_another_one_another_way() -> None:
-    space = grid(5, 5, 5)
-    ways = {seed: [] for seed in (0, 0, 1, 2, 3)}
-    for seed in (0, 0, 1, 2, 3):
-        table = Table(bowl(space, (3, 1, 4)))
-        Search(space, table, lambda: False, seed).run("quick")
-        assert ways[seed] in ([], table.tried)
-        ways[seed] = table.tried
-    assert len({tuple(way) for way in ways.values()}) > 1
-
-
-@pytest.mark.parametrize("effort", ["quick", "full"])
-def test_a_search_that_knows_all_times_of_another_goes_the_same_way(effort: str) -> None:
-    space = grid(4, 4, 4)
-    for seed in range(20):
-        noise = random.Random(seed)
-        table = Table(bowl(space, (3, 1, 2)), partial(noise.uniform, 1.0, 1.2))
-        best, tried = Search(space, table, lambda: False, seed).run(effort), len(table.tried)
-        assert Search(space, table, lambda: False, seed).run(effort) == best and len(table.tried) == tried
-
-
-def test_wrong_candidates_are_passed_over_even_if_all_that_the_search_starts_from_are() -> None:
-    space = grid(3, 3)
-    assert Search(space, Table({(2, 1): 3.0, (2, 2): 2.0}), lambda: False).run("quick") == (2, 2)
-    assert Search(space, Table({}), lambda: False).run("quick") is None
-    assert Search(space, Table({}), lambda: False).run("full") is None
-
-
-def test_a_search_whose_time_is_over_keeps_the_best_so_far() -> None:
-    space = grid(9)
-    table = Table(bowl(space, (8,)))
-    assert Search(space, table, lambda: len(table.timings) >= 4).run("full") == (3,)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -431,101 +300,6 @@ def test_methods_choose_for_their_object() -> None:
     x = data()
     for factor in (2.0, 5.0):
         np.testing.assert_allclose(Layer(factor).scale(x), factor * x, rtol=1e-6)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# keeping
-
-
-def test_a_search_that_was_stopped_goes_on_where_it_was() -> None:
-    kernel, clock = tuned(effort="full")
-    clock.stop_after = 4
-    x = data()
-    with pytest.raises(KeyboardInterrupt):
-        kernel(x)
-    again, second = tuned(effort="full")
-    again(x)
-    assert again.best(x).arguments == {"rows": 6}
-    fresh, third = tuned(effort="full")
-    forget()
-    fresh(x)
-    assert len(clock.asked) + len(second.asked) == len(third.asked), "nothing is timed twice"
-
-
-def test_a_longer_search_goes_on_from_a_short_one() -> None:
-    kernel, clock = tuned(budget=0.0)
-    x = data()
-    assert len(kernel.tune(x).timings) == 1
-    first = len(clock.asked)
-    found = kernel.tune(x, effort="full", budget=1e9)
-    assert found.best.arguments == {"rows": 6} and found.speedup == 2.5
-    assert len(found.timings) == len(SECONDS) and clock.asked[first:].count("rows=4") == 0
-    assert kernel.tune(x, effort="full", budget=1e9).timed == 0
-
-
-SECOND = """
-import numpy as np
-import tilejit.language as pl
-from tests.jit.tune.kernels import SECONDS, data, scaled
-
-asked = []
-def timer(choice, run):
-    asked.append(str(choice))
-    run()
-    return SECONDS[choice.arguments["rows"]]
-
-kernel = pl.autotune({"rows": list(SECONDS)}, timer=timer, progress=False)(scaled)
-x = data()
-np.testing.assert_allclose(kernel(x), 2 * x, rtol=1e-6)
-print(len(asked), kernel.best(x), scaled.cache_info().compile_seconds)
-"""
-
-
-def in_a_process(**settings: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path]), **settings}
-    done = subprocess.run([sys.executable, "-c", SECOND], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def test_another_process_uses_what_was_found_without_timing_or_compiling_and_so_does_one_with_exported_kernels(tmp_path: Path) -> None:
-    kernel, clock = tuned()
-    kernel(data())
-    assert clock.asked
-    assert in_a_process() == "0 rows=6 0.0"
-    shipped = tmp_path / "shipped"
-    from tilejit.tools.cli import main
-
-    assert main(["cache", "export", str(shipped), "kernels.scaled"]) == 0
-    assert in_a_process(TILEJIT_CACHE_DIR=str(tmp_path / "empty"), TILEJIT_CACHE_PATH=str(shipped), TILEJIT_RUN_ONLY="1") == "0 rows=6 0.0"
-
-
-def test_where_nothing_may_be_compiled_nothing_is_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEJIT_RUN_ONLY", "1")
-    kernel, _ = tuned()
-    with pytest.raises(errors.ArtifactError, match="would have to be tuned"):
-        kernel(data())
-
-
-def test_clearing_the_cache_on_disk_forgets_choices_too() -> None:
-    kernel, _ = tuned()
-    kernel(data())
-    assert len(choices()) == 1
-    kernel.cache_clear()
-    assert len(choices()) == 1
-    kernel.cache_clear(True)
-    assert choices() == []
-
-
-def test_a_damaged_record_is_as_good_as_none() -> None:
-    kernel, _ = tuned()
-    kernel(data())
-    (entry,) = choices()
-    store().put(CacheEntry(entry.key, entry.fields, {"tuning.json": b'{"candidates": [{"point": [99]}]}'}))
-    again, clock = tuned()
-    with pytest.warns(errors.TilejitWarning, match="no search"):
-        again(data())
-    assert clock.asked
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import hashlib
 import multiprocessing
@@ -25,7 +24,7 @@ from tests.patience import HANG
 from tests.runtime.test_store import FaultyFiles
 from tilejit import compiler
 from tilejit.backends.cpu import executable
-from tilejit.errors import ArtifactError, TilejitWarning
+from tilejit.errors import TilejitWarning
 from tilejit.frontend.text import parse
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk import stores
@@ -58,14 +57,6 @@ def check(kernel: JITFunction, factor: float = 3.0, shape: tuple[int, int] = (5,
         np.testing.assert_allclose(out, x * np.float32(factor) + 1, rtol=1e-6, atol=1e-6)
         out[:] = np.nan
     np.testing.assert_allclose(kernel(x), x * np.float32(factor) + 1, rtol=1e-6, atol=1e-6)
-
-
-@pytest.fixture(autouse=True)
-def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own for each test, on the platform that has one."""
-    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("TILEJIT_PLATFORM", "cpu")
-    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -191,15 +182,6 @@ def test_the_key_is_the_same_in_every_process_and_under_every_hash_seed() -> Non
 
 
 # faults -------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], None]:
-    def use(store: Store) -> None:
-        monkeypatch.setattr(stores, "_stores", {})
-        monkeypatch.setattr(stores, "_store", lambda *_: store)
-
-    return use
 
 
 def test_injected_faults_never_reach_a_call(make_kernel: MakeKernel, use_store: Callable[[Store], None], cache_dir: Path) -> None:
@@ -439,71 +421,3 @@ def test_readers_win_against_eviction(make_kernel: MakeKernel, use_store: Callab
     done.set()
     sweeper.join()
     assert not errors
-
-
-# shipping -----------------------------------------------------------------------------------------------------------------
-
-
-def test_a_shared_layer_serves_and_is_left_alone(make_kernel: MakeKernel, cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check(make_kernel(source()))
-    layer = cache_dir.rename(tmp_path / "layer")
-    before = {path: path.stat().st_mtime_ns for path in layer.rglob("*")}
-    monkeypatch.setenv("TILEJIT_CACHE_PATH", os.pathsep.join([str(tmp_path / "missing"), str(layer)]))
-    kernel = make_kernel(source())
-    check(kernel)
-    assert kernel.cache_info().loaded == 1
-    assert {path: path.stat().st_mtime_ns for path in layer.rglob("*")} == before
-
-
-def test_run_only_runs_what_is_there_and_refuses_the_rest(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    check(make_kernel(source()))
-    monkeypatch.setenv("TILEJIT_RUN_ONLY", "1")
-    kernel = make_kernel(source())
-    x = np.ones((5, 7), np.float32)
-    kernel(x, x.copy())
-    with pytest.raises(ArtifactError, match=r"cell\.scaled would have to be compiled, and TILEJIT_RUN_ONLY forbids it") as caught:
-        kernel(x.astype(np.float16), x.astype(np.float16))
-    assert "`x`: dtype FP32 → FP16" in str(caught.value) and "tilejit cache export" in str(caught.value)
-
-
-def test_what_was_refused_or_failed_is_no_entry_to_compare_with(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = make_kernel(source())
-    x = np.ones((5, 7), np.float32)
-    other = x.astype(np.float16)
-    monkeypatch.setenv("TILEJIT_RUN_ONLY", "1")
-    for _ in range(2):
-        with pytest.raises(ArtifactError, match="no entry of this kernel"):
-            kernel(other, other.copy())
-        assert kernel.explain(other, other).nearest is None
-    monkeypatch.delenv("TILEJIT_RUN_ONLY")
-    kernel(x, x.copy())
-    monkeypatch.setenv("TILEJIT_RUN_ONLY", "1")
-    with pytest.raises(ArtifactError, match="RUN_ONLY"):
-        kernel(other, other.copy())
-    assert "`x`: dtype FP32 → FP16" in kernel.explain(other, other).reason
-    assert len(kernel._cache.asked) == len(kernel._cache)
-
-
-def test_the_log_has_one_line_per_compile_with_the_reason(
-    make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TILEJIT_LOG", "recompile")
-    kernel = make_kernel(source())
-    x = np.ones((5, 7), np.float32)
-    for _ in range(3):
-        kernel(x, x.copy())
-    kernel(x[:4].copy(), x[:4].copy())
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert lines[0].startswith("tilejit: compiled cell.scaled in ") and lines[0].endswith(" ms: first specialisation of this kernel")
-    assert "`x`: shape [5, 7] → [4, 7]" in lines[1]
-
-
-def test_a_full_disk_is_no_error(make_kernel: MakeKernel, use_store: Callable[[Store], None], cache_dir: Path) -> None:
-    class Full(FaultyFiles):
-        def write_new(self, path: str, data: bytes) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    use_store(Store(str(cache_dir), files=Full(random.Random(0), 0.0)))
-    with pytest.warns(TilejitWarning, match="cannot write the cache"):
-        check(make_kernel(source()))
