@@ -103,7 +103,7 @@ def test_threads_do_not_change_a_bit_of_few_rows_by_a_transposed_b(left: Any, ri
     np.testing.assert_allclose(found[2], wide, rtol=1e-5, atol=0 if left is np.int8 else 1e-5 * np.abs(wide).max())
 
 
-@pytest.mark.parametrize("size", [(330, 200, 700), (60, 70, 9000)])
+@pytest.mark.parametrize("size", [(330, 200, 700), (60, 70, 9000), (2, 4200, 700)])
 def test_what_is_there_is_added_to_once(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     m, n, _ = size
     a, b = operands(np.float32, *size)

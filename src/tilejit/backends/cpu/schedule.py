@@ -77,6 +77,11 @@ class GemmSchedule:
     stream_pieces: int
     stream_columns: int
     """The same where B is read once, row after row, and the least columns of one: neighbouring stretches that a thread takes are one."""
+    deep_bytes: int
+    deep_columns: int
+    """From this size on a B of so many columns at most is cut into stretches of whole rows where there are fewer rows of A than share what is read of it."""
+    asks: bool
+    """Whether rows of B are asked for ahead there: processors with a large second cache see for themselves what is read next."""
     least_columns: int
     least_rows: int
     """The least of each: below, packing the other operand anew for every stretch would show."""
@@ -135,7 +140,8 @@ def gemm(accumulator: DType) -> GemmSchedule:
     return GemmSchedule(
         rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, crowded=1 << 30, unroll=4,
         direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
-        pieces=16, stream_pieces=32, stream_columns=128, least_columns=256, least_rows=120, thin_rows=64,
+        pieces=16, stream_pieces=32, stream_columns=128, deep_bytes=4 * _MIB, deep_columns=16384, asks=second < 2 * _MIB,
+        least_columns=256, least_rows=120, thin_rows=64,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary, pieces_of, splat
 from tilejit.backends.cpu.products.elements import Elements
-from tilejit.backends.cpu.products.kernels import LINE, PARAMS, ask_beyond, function_emitter, params_of
+from tilejit.backends.cpu.products.kernels import LINE, PARAMS, ask_beyond, function_emitter, lane_mask, masked_load, masked_store, params_of
 from tilejit.backends.cpu.products.packing import mixed
 
 TOGETHER = 4
@@ -21,10 +21,15 @@ def unit(kind: Elements) -> int:
     return kind.lanes * max(2, kind.group)
 
 
-_STREAM_DEPTH = {1: 4, 2: 4, 4: 2}
+PIECE = 128
+"""Rows of B whose products are summed on their own where rows of A come one by one: threads then read stretches of whole rows, and any number of them has the
+same sums."""
+_WIDTH = 4096
+"""Columns of such sums at a time: they stay in the first cache."""
+_STREAM_DEPTH = {1: 8, 2: 4, 4: 2}
 """Words along the depth that are read side by side for a single row, by the numbers in a word."""
-_ROWS_AHEAD = 2
-"""Turns along the depth after which rows are read that are asked for now."""
+_ROWS_AHEAD = 8
+"""Rows of B after which those come that are asked for now."""
 _DEPTH = 64
 """Words along the depth after which sums go back to memory."""
 _AHEAD_PIECES = 4
@@ -44,14 +49,13 @@ def stream(module: Module, kind: Elements) -> str:
     if name in module.functions:
         return name
     params = params_of(PARAMS)
-    a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, *_ = params
+    a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, scratch, _ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     with e.when(binary(e, "xor", accumulate, Value("true", "i1")), "clear"), e.loop(0, m) as i, e.loop(0, n) as j:
         e.store(kind.zero(1), e.offset(c, e.add(e.mul(i.iv, c_row), j.iv), kind.acc), kind.acc_bytes)
     operands = _Operands((a, a_row, a_col), (b, b_row), (c, c_row))
-    depth, single = _STREAM_DEPTH[kind.group], replace(kind, dot=None)
-    whole, deep = (e.inst("i64", f"and i64 {k.text}, {-many}") for many in (kind.group, depth * kind.group))
-    wide = e.inst("i64", f"and i64 {n.text}, {-unit(kind)}")
+    single = replace(kind, dot=None)
+    whole, wide = (e.inst("i64", f"and i64 {size.text}, {-many}") for size, many in ((k, kind.group), (n, unit(kind))))
     lower: Index = 0
     for rows in (2 * TOGETHER, TOGETHER) if kind.group < 4 and host().vector_registers == 32 else (TOGETHER,):
         upper = e.inst("i64", f"and i64 {m.text}, {-rows}")
@@ -60,9 +64,8 @@ def stream(module: Module, kind: Elements) -> str:
             _blocks(e, single, operands, (whole, k), (lower, upper, rows), (0, wide, unit(kind)))
         _blocks(e, single, operands, (0, k), (lower, upper, rows), (wide, n, 1))
         lower = upper
-    _sweep(e, kind, operands, (0, deep, depth), (lower, m, 1), (0, wide, unit(kind)))
-    _sweep(e, single, operands, (deep, k, 1), (lower, m, 1), (0, wide, unit(kind)))
-    _sweep(e, single, operands, (0, k, 1), (lower, m, 1), (wide, n, 1))
+    with e.when(e.icmp("slt", lower, m), "below"):
+        _below(e, kind, operands, scratch, (lower, m, n, k))
     e.void("ret void")
     e.finish()
     return name
@@ -105,10 +108,48 @@ def _blocks(e: Emitter, kind: Elements, operands: _Operands, along: tuple[Index,
                 e.store(kind.sub(e, total, extra[cell % pieces]) if extra else total, place, kind.acc_bytes)
 
 
+def scratch_bytes(kind: Elements, n: int | None) -> int:
+    """For the sums of a piece."""
+    return (TOGETHER - 1) * min(_WIDTH, n or _WIDTH) * kind.acc_bytes
+
+
+def _below(e: Emitter, kind: Elements, operands: _Operands, scratch: Value, sizes: tuple[Index, Value, Value, Value]) -> None:
+    """The rows below blocks of them, piece by piece of the depth: the first is added to C, sums of the others are made in scratch memory."""
+    (a, a_row, a_col), (b, b_row), (c, c_row) = operands.a, operands.b, operands.c
+    lower, m, n, k = sizes
+    rows, a = e.sub(m, lower), e.offset(a, e.mul(lower, a_row), kind.a.memory)
+    with e.loop(0, n, _WIDTH, name="part") as part:
+        width = e.i64(e.min(e.sub(n, part.iv), _WIDTH))
+        corner = e.offset(c, e.add(e.mul(lower, c_row), part.iv), kind.acc)
+        with e.loop(0, k, PIECE, name="piece") as piece:
+            later = e.icmp("sgt", piece.iv, 0)
+            sums = e.inst("ptr", f"select {later}, {scratch}, {corner}"), e.inst("i64", f"select {later}, {width}, {c_row}")
+            with e.when(later, "clear"), e.loop(0, e.mul(rows, width)) as j:
+                e.store(kind.zero(1), e.offset(scratch, j.iv, kind.acc), kind.acc_bytes)
+            own = _Operands((a, a_row, a_col), (e.offset(b, part.iv, kind.b.memory), b_row), sums)
+            _piece(e, kind, own, (piece.iv, e.i64(e.min(e.add(piece.iv, PIECE), k))), rows, width)
+            with e.when(later, "add"), e.loop(0, rows, name="i") as i, e.loop(0, width, kind.lanes, name="j") as j:
+                mask = lane_mask(e, e.sub(width, j.iv), kind.lanes)
+                place = e.offset(corner, e.add(e.mul(i.iv, c_row), j.iv), kind.acc)
+                more = masked_load(e, kind, e.offset(scratch, e.add(e.mul(i.iv, width), j.iv), kind.acc), mask, kind.lanes)
+                masked_store(e, kind, kind.add(e, masked_load(e, kind, place, mask, kind.lanes), more), place, mask, kind.lanes)
+
+
+def _piece(e: Emitter, kind: Elements, operands: _Operands, along: tuple[Value, Value], rows: Index, width: Value) -> None:
+    """Add to sums the products of a piece."""
+    (start, end), depth, single = along, _STREAM_DEPTH[kind.group], replace(kind, dot=None)
+    deep = e.add(start, e.inst("i64", f"and {e.i64(e.sub(end, start))}, {-depth * kind.group}"))
+    wide = e.inst("i64", f"and {width}, {-unit(kind)}")
+    _sweep(e, kind, operands, (start, deep, depth), (0, rows, 1), (0, wide, unit(kind)))
+    _sweep(e, single, operands, (deep, end, 1), (0, rows, 1), (0, wide, unit(kind)))
+    _sweep(e, single, operands, (start, end, 1), (0, rows, 1), (wide, width, 1))
+
+
 def _sweep(e: Emitter, kind: Elements, operands: _Operands, along: _Range, down: _Range, across: _Range) -> None:
     """The same for rows one by one: B is read row after row, some words at a time."""
     (a, a_row, a_col), (b, b_row), (c, c_row) = operands.a, operands.b, operands.c
     depth, rows, width = along[2], down[2], across[2]
+    asks = e.module.schedules.gemm(kind.accumulator).asks
     with e.loop(along[0], along[1], depth * kind.group, name="k") as step, e.loop(down[0], down[1], rows, name="i") as i:
         e.look()
         ones = [[_word_of_a(e, kind, (a, a_row, a_col), e.add(i.iv, r), e.add(step.iv, u * kind.group)) for u in range(depth)] for r in range(rows)]
@@ -122,8 +163,8 @@ def _sweep(e: Emitter, kind: Elements, operands: _Operands, along: _Range, down:
             extra = [kind.zero(each)] * pieces
             for u in range(depth):
                 places_of_b = [e.offset(at, j.iv, kind.b.memory) for at in right[u * kind.group : (u + 1) * kind.group]]
-                if width > 1:
-                    _ask_for_later(e, kind, places_of_b, e.mul(b_row, _ROWS_AHEAD * depth * kind.group), width)
+                if width > 1 and asks:
+                    _ask_for_later(e, kind, places_of_b, e.mul(b_row, _ROWS_AHEAD), width)
                 loaded = [kind.b.load(e, place, width) for place in places_of_b]
                 words = pieces_of(e, kind.words(e, mixed(e, loaded)), each)
                 extra = [kind.correction(e, word, total) for word, total in zip(words, extra, strict=True)] if kind.corrected else extra

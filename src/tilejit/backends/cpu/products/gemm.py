@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
-from tilejit.backends.cpu.products import dots, few_tiles
+from tilejit.backends.cpu.products import dots, few, few_tiles
 from tilejit.backends.cpu.products import packed as blocks
 from tilejit.backends.cpu.products.direct import direct, turned
 from tilejit.backends.cpu.products.elements import Elements, accumulator_of
-from tilejit.backends.cpu.products.few import stream
 from tilejit.backends.cpu.products.kernels import PARAMS, function_emitter, params_of
 from tilejit.backends.cpu.schedule import GemmSchedule
 from tilejit.dtypes import DType
@@ -40,7 +39,8 @@ def scratch_bytes(module: Module, operand: DType, right: DType | None, m: _Size 
     kind, schedule = Elements.of(module, operand, right).packed, schedule_of(module, operand)
     copied = min(n or schedule.direct_n, schedule.direct_n) * min(k or schedule.direct_k, schedule.direct_k) * kind.acc_bytes if kind.plain else 0
     packed = blocks.scratch_bytes(kind, blocks.block_of(module, kind), m, n, k)
-    return max(copied, packed, few_tiles.scratch_bytes(kind, m, k), dots.scratch_bytes(kind, min(schedule.few_dots, m or schedule.few_dots), k))
+    dotted = dots.scratch_bytes(kind, min(schedule.few_dots, m or schedule.few_dots), k)
+    return max(copied, packed, few_tiles.scratch_bytes(kind, m, k), dotted, few.scratch_bytes(kind, n))
 
 
 class Gemm(NamedTuple):
@@ -150,4 +150,4 @@ def applies(e: Emitter, variant: str, operand: DType, a: Sequence[Index], b: Seq
     return condition
 
 
-_BUILDERS = {"packed": blocks.packed, "direct": direct, "turned": turned, "stream": stream, "dots": few_tiles.dots}
+_BUILDERS = {"packed": blocks.packed, "direct": direct, "turned": turned, "stream": few.stream, "dots": few_tiles.dots}

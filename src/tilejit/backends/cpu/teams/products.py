@@ -13,10 +13,10 @@ from tilejit.backends.cpu.products import few
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, schedule_of, scratch_bytes, variants
 from tilejit.backends.cpu.products.packed import block_of, whole_words
-from tilejit.backends.cpu.teams import team
+from tilejit.backends.cpu.teams import few_rows, team
 from tilejit.backends.cpu.teams.counts import nanoseconds, quotient, quotient_up, remainder
 from tilejit.backends.cpu.teams.packed import Plan, multiply_together, plan_of
-from tilejit.backends.cpu.teams.product import Product
+from tilejit.backends.cpu.teams.product import Product, captured
 from tilejit.passes.cost import CERTAIN_NS
 
 _BY_COLUMNS = ("stream", "dots")
@@ -78,12 +78,16 @@ def _share_variant(
         whole = whole_words(kind.packed)
         lies = product.a.strides[-1] == 1 and isinstance(k, int) and whole > 0 and k % whole == 0
         return _share_packed(f, product, plan_of(e, kind.packed, block_of(e.module, kind.packed), product.sizes, lies=lies), others, alone, convert)
+    if variant == "stream" and single and few_rows.by_depth(product, kind, schedule):
+        few_rows.share_by_depth(f, product, kind, alone, others)
+        convert()
+        return True
     if not team.is_worth_it(count, estimate):
         return False
 
     def body(inner: FunctionWriter, captures: team.Captures, begin: Value, end: Value) -> None:
         g = inner.e
-        own = _captured(product, captures)
+        own = captured(product, captures)
         length, many = captures.index(size), captures.index(parts)
         whole = own.sizes[1 if by_columns else 0]
         known = [item if isinstance(item, int) else None for item in own.sizes]
@@ -123,14 +127,6 @@ def _share_packed(
 
     team.run_together(f, [(total, CERTAIN_NS)], on_several, on_one, others)
     return True
-
-
-def _captured(product: Product, captures: team.Captures) -> Product:
-    c, a, b = (captures.array(array) for array in (product.c, product.a, product.b))
-    flag = product.accumulate
-    m, n, k = (captures.index(size) for size in product.sizes)
-    batch = [captures.index(extent) for extent in product.batch]
-    return Product(product.operand, c, a, b, batch, (m, n, k), captures.value(flag) if isinstance(flag, Value) else flag, product.span)
 
 
 def _write_stretch(f: FunctionWriter, product: Product, variant: str, place: tuple[Index, Index, Index], scratch: Value, *, by_columns: bool) -> None:
