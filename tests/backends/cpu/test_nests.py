@@ -202,7 +202,7 @@ def test_large_outputs_go_past_the_caches_wherever_they_start(monkeypatch: pytes
 
     # Rows of an odd number of bytes start at every alignment.
     nest = schedule.nest
-    monkeypatch.setattr(schedule, "nest", lambda dtypes, wide, folds: replace(nest(dtypes, wide, folds), stream_bytes=1))
+    monkeypatch.setattr(schedule, "nest", lambda *given: replace(nest(*given), stream_bytes=1))
     types = [buffer(5, columns, dtype=dtype)] * 4 + [buffer(5, 1, dtype=dtype)]
     tolerance = 1e-2 if dtype is FP16 else 1e-5
     check(program(types, body, outputs=3), [random(rng, type.shape, dtype) for type in types], outputs=3, rtol=tolerance, atol=tolerance)

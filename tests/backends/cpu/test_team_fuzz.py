@@ -23,7 +23,7 @@ def _nothing_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"WORTH_NS": 0, "CERTAIN_NS": 1, "CHUNK_NS": 1, "CREW_NS": 1}.items():
         monkeypatch.setattr(cost, name, value)
     nest, gemm = schedule.nest, schedule.gemm
-    monkeypatch.setattr(schedule, "nest", lambda dtypes, wide, folds: replace(nest(dtypes, wide, folds), stretch=16 if folds else 64))
+    monkeypatch.setattr(schedule, "nest", lambda dtypes, wide, folds, light: replace(nest(dtypes, wide, folds, light), stretch=16 if folds else 64))
     monkeypatch.setattr(schedule, "gemm", lambda accumulator: replace(gemm(accumulator), least_columns=1, least_rows=1))
 
 

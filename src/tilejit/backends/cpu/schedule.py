@@ -117,10 +117,12 @@ def _lanes(dtypes: Sequence[DType], lanes: int) -> int:
     return lanes if max((dtype.bits for dtype in dtypes), default=32) <= 32 else lanes // 2
 
 
-def nest(dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
-    """For a nest of these element types: `wide` where many lanes at a time fit the registers, `folds` where rows are folded into one."""
+def nest(dtypes: Sequence[DType], wide: bool, folds: bool, light: bool) -> NestSchedule:
+    """For a nest of these element types: `wide` where many lanes at a time fit the registers, `folds` where rows are folded into one, `light` where it waits
+    for memory only."""
+    halved = light and host().halves_vectors and all(dtype.bits >= 32 for dtype in dtypes)
     return NestSchedule(
-        lanes=_lanes(dtypes, 32 if wide else 16),
+        lanes=_lanes(dtypes, 8 if halved else 32 if wide else 16),
         middle=8,
         recompute=3,
         stream_bytes=_STREAM_BYTES if host().is_x86 else 0,
@@ -156,8 +158,8 @@ def copies() -> CopySchedule:
 class Book(Choices):
     """The schedules of one program by name: "kernel/nest0", "kernel/transpose0", "gemm FP32", "copies"."""
 
-    def nest(self, function: str, dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
-        return self.entered(self.numbered(function.removeprefix("k_"), "nest"), nest(dtypes, wide, folds), _takes)
+    def nest(self, function: str, dtypes: Sequence[DType], wide: bool, folds: bool, light: bool) -> NestSchedule:
+        return self.entered(self.numbered(function.removeprefix("k_"), "nest"), nest(dtypes, wide, folds, light), _takes)
 
     def transpose(self, function: str) -> TransposeSchedule:
         return self.entered(self.numbered(function.removeprefix("k_"), "transpose"), transpose(), _takes)

@@ -40,6 +40,11 @@ class Host:
         return 32 if self.vector_bits == 512 or not self.is_x86 else 16
 
     @property
+    def halves_vectors(self) -> bool:
+        """Whether the longest vectors go to memory in halves: where numbers are hardly computed on, vectors of half the length are faster."""
+        return self.vector_bits == 512 and self.cpu == "znver4"
+
+    @property
     def converts_half(self) -> bool:
         """Whether FP16 <-> FP32 conversion is an instruction (otherwise LLVM would call a library)."""
         return not self.is_x86 or self.has("f16c")

@@ -88,12 +88,17 @@ class Plan:
         return any(member.kind is Kind.ROW for member in self.members.values())
 
 
+LIGHT = 4
+"""Work on a cell up to which a nest waits for memory only."""
+
+
 def scheduled(e: Emitter, recipes: Sequence[Recipe], stores: Sequence[d.StoreOp]) -> NestSchedule:
     """What is chosen for the nest of a group."""
     values = [value for item in recipes for value in (*item.inputs, item.result)] + [value for store in stores for value in (store.value, store.buffer)]
     dtypes = [type.dtype for value in values if isinstance(type := d.type_of(value), ShapedType)]
     folds = any(item.reduction is not None and item.reduction.axis != len(item.space) - 1 for item in recipes)
-    return e.module.schedules.nest(e.name, dtypes, all(item.wide for item in recipes), folds)
+    light = sum(item.cost for item in recipes) <= LIGHT and all(item.reduction is None for item in recipes)
+    return e.module.schedules.nest(e.name, dtypes, all(item.wide for item in recipes), folds, light)
 
 
 def make_plan(
