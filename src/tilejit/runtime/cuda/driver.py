@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from tilejit.errors import DeviceError, PlatformError, ResourceError
 
@@ -72,6 +72,19 @@ _FUNCTIONS: dict[str, tuple[object, ...]] = {
 """What is used of the driver: argument types by name; every result is a status."""
 
 
+@cache
+def _type_of(name: str) -> Any:
+    """The type of a function. Making one, or telling ctypes of the arguments, takes a hundred times as long as a call."""
+    return CFUNCTYPE(c_int, *cast("tuple[Any, ...]", _FUNCTIONS[name]))
+
+
+for _name in (
+    "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxGetCurrent", "cuModuleLoadData", "cuModuleGetFunction",
+    "cuFuncSetAttribute", "cuLaunchKernelEx", "cuMemHostAlloc",
+):  # fmt: skip
+    _type_of(_name)  # what a first call needs; the others when they are called
+
+
 class Driver:
     """The functions of `library`, each of which raises when its status is not 0; `raw` gives one as it is."""
 
@@ -80,15 +93,20 @@ class Driver:
         self._known: dict[str, Any] = {}
 
     def raw(self, name: str) -> Any:
-        """A function that returns its status; its types are told to ctypes at the first use, which for all of them would take longer than a first call may."""
+        """A function that returns its status."""
         found = self._known.get(name)
         if found is None:
             try:
-                found = getattr(self._library, name)
+                found = self._known[name] = self._found(name)
             except AttributeError as error:
                 raise PlatformError(f"the NVIDIA driver is too old: {error}", help="update the driver to one for CUDA 11.8 or newer") from None
-            found.restype, found.argtypes = c_int, _FUNCTIONS[name]
-            self._known[name] = found
+        return found
+
+    def _found(self, name: str) -> Any:
+        if isinstance(self._library, ctypes.CDLL):
+            return _type_of(name)((name, self._library))
+        found = getattr(self._library, name)
+        found.restype, found.argtypes = c_int, _FUNCTIONS[name]
         return found
 
     def address(self, name: str) -> int:
