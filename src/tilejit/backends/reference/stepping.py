@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
@@ -26,6 +26,8 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir import names
 from tilejit.tile_ir.cross_core import CrossCore
 
+_Numbers = ParamSpec("_Numbers")
+_Result = TypeVar("_Result")
 _RUN = "__tilejit__"
 _TERMINATORS = (d.ReturnOp, d.YieldOp, d.ConditionOp)
 
@@ -79,6 +81,18 @@ class SteppedFrame(Frame):
                 where[name] = self._shown(value)
 
 
+def _untraced(step: Callable[Concatenate[Steps, _Numbers], _Result]) -> Callable[Concatenate[Steps, Any, None, _Numbers], _Result]:
+    """A step that no debugger sees; the trace function comes back at its end."""
+
+    def taken(self: Steps, trace: Any, _: None, *numbers: _Numbers.args, **none: _Numbers.kwargs) -> _Result:
+        try:
+            return step(self, *numbers, **none)
+        finally:
+            sys.settrace(trace)
+
+    return taken
+
+
 @dataclass
 class Steps:
     """What the statements of a script call. The first two arguments of each method are the trace function, read, and set to None:
@@ -91,95 +105,77 @@ class Steps:
     inner: dict[int, dict[str, object]] = field(default_factory=dict[int, dict[str, object]])
     """The locals of inlined helpers."""
 
-    def run(self, trace: Any, _: None, first: int, last: int) -> None:
+    @_untraced
+    def run(self, first: int, last: int) -> None:
         """The ops `first` to `last` of the script, in order."""
-        try:
-            for op in self.script.ops[first:last]:
-                self.frame.finish(op, self.frame.step(op), self.locals)
-        finally:
-            sys.settrace(trace)
+        for op in self.script.ops[first:last]:
+            self.frame.finish(op, self.frame.step(op), self.locals)
 
     def stop(self, trace: Any, _: None) -> Callable[[], object]:
         """`pl.breakpoint()`: what to call there."""
         sys.settrace(trace)
         return sys.breakpointhook
 
-    def start(self, trace: Any, _: None, index: int) -> None:
+    @_untraced
+    def start(self, index: int) -> None:
         """A loop begins."""
-        try:
-            op = self.script.ops[index]
-            self.loops[index] = self._turns(op) if isinstance(op, d.ForOp) else self._blocks(op) if isinstance(op, d.RegionOp) else self._rounds(op)
-        finally:
-            sys.settrace(trace)
+        op = self.script.ops[index]
+        self.loops[index] = self._turns(op) if isinstance(op, d.ForOp) else self._blocks(op) if isinstance(op, d.RegionOp) else self._rounds(op)
 
-    def again(self, trace: Any, _: None, index: int) -> bool:
+    @_untraced
+    def again(self, index: int) -> bool:
         """Whether a loop has another turn, whose values are bound then."""
-        try:
-            return next(self.loops[index], None) is not None
-        finally:
-            sys.settrace(trace)
+        return next(self.loops[index], None) is not None
 
-    def holds(self, trace: Any, _: None, index: int) -> bool:
+    @_untraced
+    def holds(self, index: int) -> bool:
         """The condition of a branch."""
-        try:
-            op = self.script.ops[index]
-            assert isinstance(op, d.IfOp)
-            return bool(self.frame.values[op.condition])
-        finally:
-            sys.settrace(trace)
+        op = self.script.ops[index]
+        assert isinstance(op, d.IfOp)
+        return bool(self.frame.values[op.condition])
 
-    def close(self, trace: Any, _: None, index: int, region: int) -> None:
+    @_untraced
+    def close(self, index: int, region: int) -> None:
         """A branch or scope is over: its results are what it yielded."""
-        try:
-            op = self.script.ops[index]
-            self.frame.finish(op, self.frame.leaving(op.regions[region].block), self.locals)
-        finally:
-            sys.settrace(trace)
+        op = self.script.ops[index]
+        self.frame.finish(op, self.frame.leaving(op.regions[region].block), self.locals)
 
-    def inside(self, trace: Any, _: None, index: int) -> tuple[CodeType, dict[str, object], dict[str, object]]:
+    @_untraced
+    def inside(self, index: int) -> tuple[CodeType, dict[str, object], dict[str, object]]:
         """The code of an inlined helper, to be executed."""
-        try:
-            script = self.script.helpers[index]
-            seen = {**_globals_of(self.script.filename), **self.locals}
-            own = self.inner[index] = {param: seen[name] for param, name in script.names.passed if name in seen}
-            return script.code, {**_globals_of(script.filename), _RUN: Steps(self.frame, script, own)}, own
-        finally:
-            sys.settrace(trace)
+        script = self.script.helpers[index]
+        seen = {**_globals_of(self.script.filename), **self.locals}
+        own = self.inner[index] = {param: seen[name] for param, name in script.names.passed if name in seen}
+        return script.code, {**_globals_of(script.filename), _RUN: Steps(self.frame, script, own)}, own
 
-    def back(self, trace: Any, _: None, index: int) -> None:
+    @_untraced
+    def back(self, index: int) -> None:
         """An inlined helper is over: what the caller named is there."""
-        try:
-            script, own = self.script.helpers[index], self.inner[index]
-            self.locals.update({target: own[name] for target, name in script.names.returned if name in own})
-        finally:
-            sys.settrace(trace)
+        script, own = self.script.helpers[index], self.inner[index]
+        self.locals.update({target: own[name] for target, name in script.names.returned if name in own})
 
-    def call(self, trace: Any, _: None, index: int) -> tuple[CodeType, dict[str, object], dict[str, object]]:
+    @_untraced
+    def call(self, index: int) -> tuple[CodeType, dict[str, object], dict[str, object]]:
         """The code of a called kernel function, to be executed."""
-        try:
-            op = self.script.ops[index]
-            assert isinstance(op, d.CallOp)
-            frame = self.frame
-            function = frame.machine.function(op.callee.data)
-            callee = SteppedFrame(frame.machine, frame.place, function.symbol)
-            frame.carried[op] = [callee]
-            block = function.body.block
-            script = callee.scripts[block] = Script(block, function.symbol, frame.machine.cross)
-            callee.enter(block, [frame.values[arg] for arg in op.args])
-            return script.code, {**_globals_of(script.filename), _RUN: Steps(callee, script, callee.locals)}, callee.locals
-        finally:
-            sys.settrace(trace)
+        op = self.script.ops[index]
+        assert isinstance(op, d.CallOp)
+        frame = self.frame
+        function = frame.machine.function(op.callee.data)
+        callee = SteppedFrame(frame.machine, frame.place, function.symbol)
+        frame.carried[op] = [callee]
+        block = function.body.block
+        script = callee.scripts[block] = Script(block, function.symbol, frame.machine.cross)
+        callee.enter(block, [frame.values[arg] for arg in op.args])
+        return script.code, {**_globals_of(script.filename), _RUN: Steps(callee, script, callee.locals)}, callee.locals
 
-    def returned(self, trace: Any, _: None, index: int) -> None:
+    @_untraced
+    def returned(self, index: int) -> None:
         """A called kernel function is over."""
-        try:
-            op = self.script.ops[index]
-            assert isinstance(op, d.CallOp)
-            (callee,) = self.frame.carried.pop(op)
-            function = self.frame.machine.function(op.callee.data)
-            self.frame.finish(op, self.frame.machine.results_of(function, callee.leaving(function.body.block)), self.locals)
-        finally:
-            sys.settrace(trace)
+        op = self.script.ops[index]
+        assert isinstance(op, d.CallOp)
+        (callee,) = self.frame.carried.pop(op)
+        function = self.frame.machine.function(op.callee.data)
+        self.frame.finish(op, self.frame.machine.results_of(function, callee.leaving(function.body.block)), self.locals)
 
     def _turns(self, op: d.ForOp) -> Iterator[object]:
         frame, block = self.frame, op.body.block
