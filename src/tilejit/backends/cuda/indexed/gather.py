@@ -46,7 +46,7 @@ def checked(body: Body, op: d.ApplyOp | d.EffectOp, name: str, at: str, shape: S
 
 def first_outside(body: Body, at: str, fine: str, shape: Sequence[int]) -> tuple[Scalar, str]:
     """The first of the numbers `at` that is not `fine`, and the text of the flag that says that there is none."""
-    flat = body.out.let("cell", f"tl.broadcast_to({_numbering(body, shape)}, {block_shape(shape)})")
+    flat = body.out.let("cell", f"tl.broadcast_to({numbering(body, shape, [padded(extent) for extent in shape])}, {block_shape(shape)})")
     bad = body.out.let("bad", _fold("min", f"tl.where({fine}, 2147483647, {flat})", len(shape)))
     wrong = body.out.let("wrong", _fold("sum", f"tl.where({flat} == {bad}, ({at}).to(tl.int64), 0)", len(shape)))
     return Scalar(wrong, INDEX), f"{bad} == 2147483647"
@@ -58,13 +58,14 @@ def _fold(name: str, text: str, rank: int) -> str:
     return text
 
 
-def _numbering(body: Body, shape: Sequence[int]) -> str:
+def numbering(body: Body, shape: Sequence[int], room: Sequence[int]) -> str:
+    """The numbers of the cells of a tile, row by row, where each dim has so much room."""
     parts: list[str] = []
     stride = 1
     for axis in range(len(shape) - 1, -1, -1):
         steps = memory.spread(body.out.arange(padded(shape[axis])), axis, len(shape))
         parts.append(steps if stride == 1 else f"{steps} * {stride}")
-        stride *= padded(shape[axis])
+        stride *= room[axis]
     return " + ".join(reversed(parts))
 
 

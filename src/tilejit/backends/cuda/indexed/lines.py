@@ -152,10 +152,6 @@ def _place(line: str, dims: Sequence[Dim]) -> str:
     return " + ".join(parts) or f"{line} * 0"
 
 
-def _start(buffer: Buffer) -> str:
-    return buffer.pointer if buffer.offset.const == 0 else f"{buffer.pointer} + {buffer.offset.text}"
-
-
 def _guarded(where: str, buffer: Buffer) -> str:
     return where if buffer.good is None else f"{where} & {buffer.good}"
 
@@ -216,7 +212,7 @@ def scan(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Buf
             cell = out.let("cell", f"({at} + {out.arange(wide)})[None, :]")
             there = out.let("there", _guarded(f"({line} < {count.text}) & ({cell} < {length.text})", source))
             pointers = [
-                f"{_start(buffer)} + {place} + {cell} * {buffer.dims[axis].stride.text}" for buffer, place in zip((source, target), places, strict=True)
+                f"{buffer.start} + {place} + {cell} * {buffer.dims[axis].stride.text}" for buffer, place in zip((source, target), places, strict=True)
             ]
             loaded = elementwise.widen(out, memory.load_text(out, pointers[0], there, dtype), dtype)
             cells = out.let("cells", f"tl.where({there}, {loaded}, {neutral(combine, compute)}).to({register(compute)})")
@@ -256,8 +252,8 @@ def sort(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Buf
     size = padded(min(length.const if isinstance(length.const, int) else CHUNK, CHUNK))
     line = out.fresh("line")
     with out.block(f"for {line} in {share.blocks(count, 1)}:"):
-        row = out.let("row", f"{_start(source)} + {_place(f'tl.full((), {line}, tl.int64)', source.dims[:-1])}")
-        order = out.let("order_here", f"{_start(work)} + tl.full((), {share.first}, tl.int64) * {work.dims[0].stride.text}")
+        row = out.let("row", f"{source.start} + {_place(f'tl.full((), {line}, tl.int64)', source.dims[:-1])}")
+        order = out.let("order_here", f"{work.start} + tl.full((), {share.first}, tl.int64) * {work.dims[0].stride.text}")
         sorter = _Sorter(body, source, row, order, length, size, descending)
         sorter.emit()
         at = out.fresh("at")
@@ -267,7 +263,7 @@ def sort(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Buf
             where = out.let("where", f"tl.load({order} + {cell}, mask={there}, other=0)")
             picked = memory.load_text(out, f"{row} + {where} * {stride.text}", there, source.dtype)
             for room, value in zip(rooms, (picked, where), strict=True):
-                begin = f"{_start(room)} + {_place(f'tl.full((), {line}, tl.int64)', room.dims[:-1])}"
+                begin = f"{room.start} + {_place(f'tl.full((), {line}, tl.int64)', room.dims[:-1])}"
                 out.line(memory.store_line(out, f"{begin} + {cell} * {room.dims[-1].stride.text}", value, there, room.dtype))
         body.order.barrier(out)
 
@@ -342,7 +338,7 @@ def count(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Bu
     with out.block(f"for {first} in {share.blocks(total, size)}:"):
         cell = out.let("cell", f"({first} + {out.arange(size)}).to(tl.int64)")
         there = out.let("there", _guarded(f"({cell} < {total.text})", source))
-        number = out.let("number", f"{memory.load_text(out, f'{_start(source)} + {_place(cell, source.dims)}', there, source.dtype)}.to(tl.int64)")
+        number = out.let("number", f"{memory.load_text(out, f'{source.start} + {_place(cell, source.dims)}', there, source.dtype)}.to(tl.int64)")
         fine = out.let("fine", f"({number} >= 0) & ({number} < {length.text})")
         failure = Failure("bounds", f"bincount: {{0}} is outside 0 to {int(length.const or 1) - 1}", op.span, COUNT_HELP)
         if body.options.check_bounds:
@@ -350,8 +346,8 @@ def count(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Bu
             body.failures.report(out, none, failure, (wrong,))
         more = f"tl.full(({size},), 1, {register(target.dtype)})"
         if len(given) > 1:
-            more = memory.load_text(out, f"{_start(given[1])} + {_place(cell, given[1].dims)}", there, given[1].dtype)
-        out.line(f'tl.atomic_add({_start(target)} + tl.where({fine}, {number}, 0), {more}, mask={there} & {fine}, sem="relaxed")')
+            more = memory.load_text(out, f"{given[1].start} + {_place(cell, given[1].dims)}", there, given[1].dtype)
+        out.line(f'tl.atomic_add({target.start} + tl.where({fine}, {number}, 0), {more}, mask={there} & {fine}, sem="relaxed")')
 
 
 SCAN = Lines(scan, cells=lambda op: 4 * _scan_block(op)[0] * _scan_block(op)[1])

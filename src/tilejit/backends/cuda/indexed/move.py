@@ -46,7 +46,7 @@ def whole_tile(body: Body, shape: Sequence[int]) -> Cells:
 def fetch(body: Body, source: Buffer, at: Sequence[str], cells: Cells, where: str | None = None) -> str:
     """Cells of a buffer at computed places."""
     body.order.before_load(body.out, source.root)
-    text = source.pointer if source.offset.const == 0 else f"{source.pointer} + {source.offset.text}"
+    text = source.start
     for place, dim in zip(at, source.dims, strict=True):
         if place == "0" or dim.extent.const == 1:
             continue

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
-from tilejit.backends.cuda.indexed.gather import checked, flat, in_order, index_tile, pattern_of
+from tilejit.backends.cuda.indexed.gather import checked, flat, in_order, index_tile, numbering, pattern_of
 from tilejit.backends.cuda.indexed.move import Cells, fetch, shape_of, whole_tile
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body, block_shape
@@ -55,27 +55,17 @@ def _last_wins(body: Body, op: d.ApplyOp, target: Tile, source: Tile, places: st
     body.order.barrier(out)
     out.line(memory.store_line(out, everything, f"tl.full({block_shape(target.shape)}, -1, tl.int32)", cells.where, INT32))
     body.order.barrier(out)
-    numbering = out.let("number", f"tl.broadcast_to({_row_major(body, source.shape)}, {sizes})")
+    number = out.let("number", f"tl.broadcast_to({numbering(body, source.shape, source.shape)}, {sizes})")
     limit = [memory.mask(out, source.shape, tuple(index(extent) for extent in source.shape))]
     mask = " & ".join(f"({item})" for item in (*limit, where) if item)
     chosen_cells = f", mask=tl.broadcast_to({mask}, {sizes})" if mask else ""
-    out.line(f'tl.atomic_max({winner.pointer} + tl.broadcast_to({places}, {sizes}), {numbering}{chosen_cells}, sem="relaxed")')
+    out.line(f'tl.atomic_max({winner.pointer} + tl.broadcast_to({places}, {sizes}), {number}{chosen_cells}, sem="relaxed")')
     body.order.barrier(out)
     chosen = body.load_tile(winner, [index(0)] * target.rank, target.shape, tuple(index(extent) for extent in target.shape), "chosen")
     place = flat(body.spill(source))
     hit = out.let("hit", f"({chosen.text} >= 0)" + (f" & ({cells.where})" if cells.where else ""))
     new = fetch(body, place, [chosen.text], Cells((), cells.block, None), hit)
     return Tile(f"tl.where({hit}, {new}, {target.text})", target.dtype, target.shape, body.valid_of(op, 0, lambda axis: target.valid[axis]))
-
-
-def _row_major(body: Body, shape: Sequence[int]) -> str:
-    parts: list[str] = []
-    stride = 1
-    for axis in range(len(shape) - 1, -1, -1):
-        steps = memory.spread(body.out.arange(padded(shape[axis])), axis, len(shape))
-        parts.append(steps if stride == 1 else f"{steps} * {stride}")
-        stride *= shape[axis]
-    return " + ".join(reversed(parts))
 
 
 def scatter_mask(body: Body, op: d.ApplyOp) -> Sequence[Value]:
@@ -123,14 +113,10 @@ def mscatter(body: Body, op: d.EffectOp) -> Sequence[Value]:
     return []
 
 
-def _start(buffer: Buffer) -> str:
-    return buffer.pointer if buffer.offset.const == 0 else f"{buffer.pointer} + {buffer.offset.text}"
-
-
 def _cell(buffer: Buffer, number: str) -> str:
     """The address of a cell that is known by its number, row by row."""
     lines, at = in_order(buffer, number)
-    return " + ".join([_start(lines), *(place if dim.stride.const == 1 else f"{place} * {dim.stride.text}" for place, dim in zip(at, lines.dims, strict=True))])
+    return " + ".join([lines.start, *(place if dim.stride.const == 1 else f"{place} * {dim.stride.text}" for place, dim in zip(at, lines.dims, strict=True))])
 
 
 def scatter_update(body: Body, op: d.ApplyOp | d.EffectOp) -> Sequence[Value]:
@@ -162,8 +148,8 @@ def scatter_update(body: Body, op: d.ApplyOp | d.EffectOp) -> Sequence[Value]:
         with out.block(f"for {first} in range(0, {width.text}, {columns}):"):
             column = out.let("column", f"{first} + {out.arange(columns)}")
             mask = out.let("there", f"({column} < {width.text}) & {fine}")
-            line = f"tl.load({_start(given)} + {at} * {given.dims[0].stride.text} + {_steps(column, given)}, mask={mask}, other=0)"
-            out.line(f"tl.store({_start(rows)} + {wanted} * {rows.dims[0].stride.text} + {_steps(column, rows)}, {line}, mask={mask})")
+            line = f"tl.load({given.start} + {at} * {given.dims[0].stride.text} + {_steps(column, given)}, mask={mask}, other=0)"
+            out.line(f"tl.store({rows.start} + {wanted} * {rows.dims[0].stride.text} + {_steps(column, rows)}, {line}, mask={mask})")
     body.order.barrier(out)
     if isinstance(op, d.EffectOp):
         return []
@@ -257,4 +243,4 @@ def _ordered(
 
 
 def _load(body: Body, buffer: Buffer, row: str, stride: int, at: str, where: str) -> str:
-    return f"tl.load({_start(buffer)} + {row} * {stride} + {at}, mask={where}, other=0.0)"
+    return f"tl.load({buffer.start} + {row} * {stride} + {at}, mask={where}, other=0.0)"

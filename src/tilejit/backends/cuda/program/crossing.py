@@ -239,19 +239,19 @@ def has_transfers(op: d.ForOp) -> bool:
 
 
 def push(body: Body, op: d.EffectOp) -> Sequence[Value]:
-    transfer = transfer_of(op)
-    assert transfer is not None
-    strand = body.strand
-    if not isinstance(strand, Strand):
-        raise body.unsupported(op, "a FIFO whose other side is not there")
+    strand, transfer = _through(body, op)
     strand.push(transfer, body.tile(op.args[0]))
     return []
 
 
 def pop(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    transfer = transfer_of(op)
+    strand, transfer = _through(body, op)
+    return [strand.pop(transfer)]
+
+
+def _through(body: Body, op: d.RowOp) -> tuple[Strand, Transfer]:
+    transfer, strand = transfer_of(op), body.strand
     assert transfer is not None
-    strand = body.strand
     if not isinstance(strand, Strand):
         raise body.unsupported(op, "a FIFO whose other side is not there")
-    return [strand.pop(transfer)]
+    return strand, transfer

@@ -85,6 +85,11 @@ class Buffer:
         return flag if self.good is None else self.good if flag is None else f"{self.good} & {flag}"
 
     @property
+    def start(self) -> str:
+        """The address of its first element."""
+        return self.pointer if self.offset.const == 0 else f"{self.pointer} + {self.offset.text}"
+
+    @property
     def shape(self) -> tuple[Scalar, ...]:
         return tuple(dim.extent for dim in self.dims)
 
