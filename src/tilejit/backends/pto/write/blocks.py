@@ -96,14 +96,19 @@ class BlockWriter(MemoryWriter, ABC):
         element = spec.element if dtype is None else ELEMENTS[element_name(dtype)]
         return self.alloc(TileSpec("vec", element, spec.rows, spec.cols, spec.valid, spec.blayout), tile.valid, hint)
 
+    def moved(self, part: Part, by: Extent) -> Part:
+        return Part(self.add(part.start, by), part.size, part.count)
+
+    def seen_as(self, tile: Tile, spec: TileSpec, valid: tuple[Extent, Extent], hint: str | None = None) -> Tile:
+        """The bytes of a tile as another type."""
+        made = Tile(self.name(hint or tile.name[1:]), spec, valid)
+        self.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
+        return made
+
     def reread(self, tile: Tile, dtype: DType) -> Tile:
         """The bytes of a tile as elements of another type of the same size."""
         element = ELEMENTS[element_name(dtype)]
-        if element == tile.spec.element:
-            return tile
-        made = Tile(self.name(tile.name[1:]), replace(tile.spec, element=element), tile.valid)
-        self.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
-        return made
+        return tile if element == tile.spec.element else self.seen_as(tile, replace(tile.spec, element=element), tile.valid)
 
     def dest(self, name: str, ins: Sequence[Tile | tuple[str, str]], out: Tile, inner: str = "", tail: str = "") -> Tile:
         """One op in destination style."""

@@ -42,19 +42,13 @@ def _as_row(w: BlockWriter, tile: Tile) -> Tile:
     if tile.spec.blayout != "col_major":
         return tile
     spec = TileSpec("vec", tile.spec.element, 1, tile.spec.rows, (1, tile.spec.rows))
-    made = Tile(w.name(tile.name[1:]), spec, (1, tile.spec.rows))
-    w.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
-    return made
+    return w.seen_as(tile, spec, (1, tile.spec.rows))
 
 
 def _reread(w: BlockWriter, tile: Tile, valid: tuple[int, int]) -> Tile:
     """The same bytes with another constant valid region."""
     spec = TileSpec(tile.loc, tile.spec.element, *tile.spec.shape, valid, tile.spec.blayout, tile.spec.slayout, tile.spec.fractal)
-    if spec == tile.spec:
-        return tile
-    made = Tile(w.name(tile.name[1:]), spec, valid)
-    w.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
-    return made
+    return tile if spec == tile.spec else w.seen_as(tile, spec, valid)
 
 
 def _whole(w: BlockWriter, tile: Tile) -> Tile:
@@ -190,9 +184,7 @@ def _as_bytes(w: BlockWriter, mask: Tile) -> Tile:
     """A mask held in wider words."""
     columns = mask.spec.cols * mask.spec.element.bytes
     spec = TileSpec("vec", ELEMENTS["ui8"], mask.spec.rows, columns, (mask.spec.rows, columns))
-    made = Tile(w.name("mask"), spec, (mask.spec.rows, columns))
-    w.line(f"{made.name} = pto.treshape {mask.name} : {mask.type} -> {made.type}")
-    return made
+    return w.seen_as(mask, spec, (mask.spec.rows, columns), "mask")
 
 
 def select(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:

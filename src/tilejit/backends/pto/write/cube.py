@@ -99,8 +99,8 @@ def _contract(
     block = max(32, min(most, 256) // 32 * 32)
 
     def step(part: Part, name: str, extra: list[Tile], last: list[Tile]) -> None:
-        one = Region(region.rows, moved(w, part, shift[0])) if left[1] else Region(moved(w, region.rows, shift[0]), part)
-        other = Region(part, moved(w, region.cols, shift[1])) if right[1] else Region(moved(w, part, shift[1]), region.cols)
+        one = Region(region.rows, w.moved(part, shift[0])) if left[1] else Region(w.moved(region.rows, shift[0]), part)
+        other = Region(part, w.moved(region.cols, shift[1])) if right[1] else Region(w.moved(part, shift[1]), region.cols)
         w.dest(name, [*extra, _side(w, op, left, one, "left", dtype), _side(w, op, right, other, "right", dtype), *last], out)
 
     if isinstance(bound, int) and bound <= block:
@@ -112,10 +112,6 @@ def _contract(
     if not (isinstance(bound, int) and bound <= block):
         with w.stretch(inner, block, "k", block) as part:
             step(part, "tmatmul.acc", [out], [])
-
-
-def moved(w: BlockWriter, part: Part, by: Extent) -> Part:
-    return Part(w.add(part.start, by), part.size, part.count)
 
 
 def _inner(w: BlockWriter, left: Side) -> tuple[Extent, Extent]:
@@ -146,7 +142,7 @@ def batched(w: BlockWriter, op: d.ApplyOp) -> Memory:
         rows, cols = stack.enter_context(w.stretch(dims[-2], height, "row")), stack.enter_context(w.stretch(dims[-1], width, "col"))
         out = cube_tile(w, "acc", "acc", rows.size, cols.size, (rows.count, cols.count), INT32 if inputs is INT8 else FP32, inputs is INT8)
         _contract(w, op, Region(rows, cols), out, inputs, False, None, shift)
-        there = Region(moved(w, rows, start), cols)
+        there = Region(w.moved(rows, start), cols)
         base = apply_args(op).get("acc")
         tile = _added(w, op, there, out, base, None) if isinstance(base, SSAValue) else out
         w.store(w.converted(tile, result, memory.dtype, op), flat, there, op)

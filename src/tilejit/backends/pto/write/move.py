@@ -75,7 +75,7 @@ def slice_rule(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     drop_dims = args.get("drop_dims")
     dropped = [axis for axis in drop_dims if isinstance(axis, int)] if isinstance(drop_dims, tuple | list) else []
     if len(shape) == 2 and not dropped and isinstance(w.values.get(value), Lazy) and value not in w.memories and not w.plan.fits(_tile_type(value)):
-        return w.pull(value, Region(_shifted(w, region.rows, offsets[0]), _shifted(w, region.cols, offsets[1])), op)
+        return w.pull(value, Region(w.moved(region.rows, offsets[0]), w.moved(region.cols, offsets[1])), op)
     sizes = [extent_of(w, item, op) for item in operands(op, "shape")]
     drop = tuple(axis % len(shape) for axis in dropped)
     valid = w.valid_of(op.results[0])
@@ -91,10 +91,6 @@ def _tile_type(value: SSAValue) -> TileType:
     type = d.type_of(value)
     assert isinstance(type, TileType)
     return type
-
-
-def _shifted(w: BlockWriter, part: Part, by: Extent) -> Part:
-    return Part(w.add(part.start, by), part.size, part.count)
 
 
 # through memory -----------------------------------------------------------------------------------------------------------------------------
@@ -211,11 +207,7 @@ def fillpad(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
 
 def _reread(w: BlockWriter, tile: Tile, valid: tuple[Extent, Extent]) -> Tile:
     spec = TileSpec(tile.loc, tile.spec.element, *tile.spec.shape, tile.spec.valid, tile.spec.blayout)
-    if spec == tile.spec:
-        return tile
-    made = Tile(w.name(tile.name[1:]), spec, valid)
-    w.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
-    return made
+    return tile if spec == tile.spec else w.seen_as(tile, spec, valid)
 
 
 def set_validshape(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
@@ -225,12 +217,8 @@ def set_validshape(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     source = whole_tile(w, operand(op, "input"), op)
     out = w.result(op, region)
     spec = TileSpec("vec", source.spec.element, *source.spec.shape, source.spec.shape, source.spec.blayout)
-    ends: list[Tile] = []
-    for tile in (source, out):
-        made = Tile(w.name(tile.name[1:]), spec, spec.shape)
-        w.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
-        ends.append(made)
-    w.dest("tmov", [ends[0]], ends[1])
+    first, last = (w.seen_as(tile, spec, spec.shape) for tile in (source, out))
+    w.dest("tmov", [first], last)
     return out
 
 
@@ -267,9 +255,8 @@ def reinterpret(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     if source.spec.rows == 1 and rows > 1:
         raise w.refuse(op, f"{op_name(op)} of one row as several")
     spec = TileSpec("vec", ELEMENTS[element_name(result.dtype)], *shape, (rows, cols))
-    made = Tile(w.name(hint_of(op.results[0]) or "bits"), spec, (rows, cols))
     assert whole == rows * cols
-    w.line(f"{made.name} = pto.treshape {source.name} : {source.type} -> {made.type}")
+    made = w.seen_as(source, spec, (rows, cols), hint_of(op.results[0]) or "bits")
     return made if spec.shape == (rows, rounded_up(cols, w.plan.period)) else w.load(w.spill(op.results[0], made, op), region, op)
 
 
