@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT16, INT32, INT64, UINT8, DType, integer_range
 from tilejit.frontend.pto.handles import Cell, Demoted, NotRaisable, Region, known_region
-from tilejit.frontend.pto.tiles import Tile, filled, read, region_of, same_bits, tile, write
+from tilejit.frontend.pto.tiles import Tile, filled, needs_all_cells, read, region_of, same_bits, tile, write
 from tilejit.ops.gather import CMP_MODES
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
@@ -115,8 +115,7 @@ def _compare(self: Raiser, op: PtoOp) -> None:
         write(self, mask, filled(self, mask.spec.shape, mask.dtype, self.build.const(0, mask.dtype)))
         write(self, mask, same_bits(self, bits, mask.dtype))
         return
-    if isinstance(mask, Cell) and mask.shape != mask.spec.shape:
-        raise Demoted(mask.key)
+    needs_all_cells(mask)
     held = (1, mask.spec.bytes) if dense is not None else (mask.spec.rows, mask.spec.cols * mask.dtype.get_byte())
     zero = self.build.const(0)
     cleared = filled(self, held, UINT8, self.build.const(0, UINT8))
@@ -144,8 +143,7 @@ def _as_line(self: Raiser, value: SSAValue) -> SSAValue:
 
 def _mask_rows(self: Raiser, mask: Tile, region: Region, shape: tuple[int, int]) -> SSAValue:
     """The bits of a region as bytes, each of its rows in a row of its own."""
-    if isinstance(mask, Cell) and mask.shape != mask.spec.shape:
-        raise Demoted(mask.key)
+    needs_all_cells(mask)
     wide = mask.spec.cols * mask.dtype.get_byte()
     if isinstance(region[0], int):
         value = read(self, mask, (region[0], mask.spec.cols))

@@ -12,8 +12,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilejit import ops
 from tilejit.dtypes import INT32, DType
 from tilejit.frontend.pto.control import Packed, pack
-from tilejit.frontend.pto.handles import Cell, Core, Demoted, NotRaisable
-from tilejit.frontend.pto.tiles import Tile, fresh, read, spec_of, tile, write
+from tilejit.frontend.pto.handles import Cell, Core, NotRaisable
+from tilejit.frontend.pto.tiles import Tile, all_cells, fresh, spec_of, tile, write
 from tilejit.frontend.pto.views import dtype_of_element
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, function
@@ -97,14 +97,8 @@ def _own(self: Raiser) -> int:
     return _number(self, pipe_groups(self.file).get(self.calls[-1], ""))
 
 
-def _whole(self: Raiser, found: Tile) -> SSAValue:
-    if isinstance(found, Cell) and found.shape != found.spec.shape:
-        raise Demoted(found.key)
-    return read(self, found, found.spec.shape)
-
-
 def _push(self: Raiser, op: PtoOp) -> None:
-    _send(self, op.row.name, _whole(self, tile(self, op, "tile")), op.integer("split"), _own(self))
+    _send(self, op.row.name, all_cells(self, tile(self, op, "tile")), op.integer("split"), _own(self))
 
 
 def _send(self: Raiser, row: str, value: SSAValue, split: int, number: int) -> None:
@@ -153,7 +147,7 @@ def _pipe(self: Raiser, op: PtoOp, pushing: bool) -> tuple[int, bool]:
 
 def _pipe_push(self: Raiser, op: PtoOp) -> None:
     number, to_vector = _pipe(self, op, True)
-    _send(self, "tpush_to_aiv" if to_vector else "tpush_to_aic", _whole(self, tile(self, op, "tile")), op.integer("split"), number)
+    _send(self, "tpush_to_aiv" if to_vector else "tpush_to_aic", all_cells(self, tile(self, op, "tile")), op.integer("split"), number)
 
 
 def _pipe_pop(self: Raiser, op: PtoOp) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP16, FP32, INT16, INT32, UINT16, UINT32, DType
-from tilejit.frontend.pto.handles import Cell, Demoted, Memory, NotRaisable, Num, Region, known_region
+from tilejit.frontend.pto.handles import Cell, Memory, NotRaisable, Num, Region, known_region
 from tilejit.frontend.pto.moves import narrowed, repeated
 from tilejit.frontend.pto.scalars import dtype_of
-from tilejit.frontend.pto.tiles import Tile, content, filled, read, region_of, same_bits, tile, write
+from tilejit.frontend.pto.tiles import Tile, all_cells, content, filled, needs_all_cells, read, region_of, same_bits, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.meaning import mask_pattern
 from tilejit.tile_ir.pto.op import PtoOp
@@ -26,13 +26,6 @@ def static_region(self: Raiser, found: Tile) -> tuple[int, int]:
     if not isinstance(rows, int) or not isinstance(cols, int):
         raise NotRaisable("elements picked from a region that only the run knows")
     return rows, cols
-
-
-def _whole(self: Raiser, found: Tile) -> SSAValue:
-    """All cells of a tile, not only the valid ones."""
-    if isinstance(found, Cell) and found.shape != found.spec.shape:
-        raise Demoted(found.key)
-    return read(self, found, found.spec.shape)
 
 
 def _index(self: Raiser, value: SSAValue, data: DType, narrow: bool) -> SSAValue:
@@ -52,7 +45,7 @@ def _gather(self: Raiser, op: PtoOp) -> None:
         _gather_matches(self, op, source, target)
     else:
         index = read(self, tile(self, op, "idx"), region_of(self, target), target.spec.shape)
-        write(self, target, self.apply("gather_flat", src=_whole(self, source), indices=_index(self, index, source.dtype, False)))
+        write(self, target, self.apply("gather_flat", src=all_cells(self, source), indices=_index(self, index, source.dtype, False)))
 
 
 def _fill_in_order(self: Raiser, target: Tile, values: SSAValue) -> None:
@@ -97,14 +90,14 @@ def _gather_blocks(self: Raiser, op: PtoOp) -> None:
     rows, cols = static_region(self, target)
     blocks = -(-cols // (32 // target.dtype.get_byte()))
     offsets = same_bits(self, read(self, tile(self, op, "idx"), (rows, blocks)), UINT32)
-    write(self, target, self.cut(self.apply("gatherb", src=_whole(self, source), offset=offsets), 0, 0, (rows, cols)))
+    write(self, target, self.cut(self.apply("gatherb", src=all_cells(self, source), offset=offsets), 0, 0, (rows, cols)))
 
 
 def _scatter(self: Raiser, op: PtoOp) -> None:
     source, target = tile(self, op, "src"), tile(self, op, "d")
     region = region_of(self, source)
     index = _index(self, read(self, tile(self, op, "idx"), region, source.spec.shape), source.dtype, True)
-    write(self, target, self.apply("scatter_flat", dst=_whole(self, target), src=read(self, source, region), indexes=index))
+    write(self, target, self.apply("scatter_flat", dst=all_cells(self, target), src=read(self, source, region), indexes=index))
 
 
 # sort: 16-bit values travel as 32-bit ones; records have 8 bytes ------------------------------------------------------------
@@ -198,8 +191,7 @@ def _random(self: Raiser, op: PtoOp) -> None:
 def _place(self: Raiser, found: Tile, offset: Num) -> list[SSAValue]:
     """Row and column of an element counted in row-major order."""
     cols = found.spec.cols
-    if isinstance(found, Cell) and found.shape != found.spec.shape:
-        raise Demoted(found.key)
+    needs_all_cells(found)
     if isinstance(offset, int):
         if not 0 <= offset < found.spec.rows * cols:
             raise NotRaisable("an element outside its tile")
@@ -247,7 +239,7 @@ def _row_parameters(self: Raiser, found: Tile, region: Region, shape: tuple[int,
 def _block_parameters(self: Raiser, found: Tile, region: Region, shape: tuple[int, int]) -> SSAValue:
     """Eight parameters per row, in the order of the storage, repeated along the row."""
     rows, cols = known_region(region) or shape
-    stored = _whole(self, found)
+    stored = all_cells(self, found)
     if found.spec.blayout == "col_major":
         stored = self.turned(stored)
     size, wide = found.spec.rows * found.spec.cols, min(cols, QUANT_BLOCK)

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT64, UINT32, DType, integer_range
 from tilejit.frontend.pto.handles import Cell, Demoted, Memory, NotRaisable, Num, Region
-from tilejit.frontend.pto.tiles import Tile, filled, read, region_of, same_bits, tile, write
+from tilejit.frontend.pto.tiles import Tile, all_cells, filled, needs_all_cells, read, region_of, same_bits, tile, write
 from tilejit.frontend.pto.views import read_slice, slice_of, write_slice
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
@@ -140,17 +140,14 @@ def _extract(self: Raiser, op: PtoOp) -> None:
     row, col = self.number(op.operand("row")), self.number(op.operand("col"))
     if not isinstance(rows, int) or not isinstance(cols, int):
         raise NotRaisable("a part of a tile whose size only the run knows")
-    if isinstance(source, Cell) and source.shape != source.spec.shape:
-        raise Demoted(source.key)
-    whole = read(self, source, source.spec.shape)
+    whole = all_cells(self, source)
     write(self, target, converted(self, scaled(self, op, self.cut(whole, row, col, (rows, cols)), cols), target.dtype))
 
 
 def _insert(self: Raiser, op: PtoOp) -> None:
     source, target = tile(self, op, "src"), tile(self, op, "dst")
     row, col = self.number(op.operand("row")), self.number(op.operand("col"))
-    if isinstance(target, Cell) and target.shape != target.spec.shape:
-        raise Demoted(target.key)
+    needs_all_cells(target)
     region = region_of(self, source)
     value = converted(self, scaled(self, op, read(self, source, region), region[1]), target.dtype)
     write(self, target, value, row, col)

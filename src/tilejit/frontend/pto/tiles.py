@@ -223,6 +223,18 @@ def read(self: Raiser, found: Tile, region: Region, shape: tuple[int, int] | Non
     return self.cut(content(self, found), 0, 0, (rows, cols))
 
 
+def needs_all_cells(found: Tile) -> None:
+    """A variable holds the valid cells of its tile only."""
+    if isinstance(found, Cell) and found.shape != found.spec.shape:
+        raise Demoted(found.key)
+
+
+def all_cells(self: Raiser, found: Tile) -> SSAValue:
+    """All cells of a tile, not only the valid ones."""
+    needs_all_cells(found)
+    return read(self, found, found.spec.shape)
+
+
 def content(self: Raiser, found: Cell) -> SSAValue:
     """What a variable holds now; before the first write, what fresh memory holds."""
     value = self.contents[found]
