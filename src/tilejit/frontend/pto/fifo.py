@@ -13,7 +13,7 @@ from tilejit import ops
 from tilejit.dtypes import INT32, DType
 from tilejit.frontend.pto.control import Packed, pack
 from tilejit.frontend.pto.handles import Cell, Core, NotRaisable
-from tilejit.frontend.pto.tiles import Tile, all_cells, fresh, spec_of, tile, write
+from tilejit.frontend.pto.tiles import Tile, all_cells, fresh, tile, write
 from tilejit.frontend.pto.views import dtype_of_element
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, function
@@ -111,7 +111,7 @@ def _take(self: Raiser, row: str, spec: TileSpec, dtype: DType, split: int, numb
 
 
 def _pop(self: Raiser, op: PtoOp) -> None:
-    spec = spec_of(op)
+    spec = op.result_tile
     given = (op.operand("row"), op.operand("col"))
     if None in spec.valid and None in given:
         raise NotRaisable(_UNKNOWN)
@@ -160,7 +160,7 @@ def _pipe_pop(self: Raiser, op: PtoOp) -> None:
 
 
 def _declare(self: Raiser, op: PtoOp) -> None:
-    spec = spec_of(op)
+    spec = op.result_tile
     rows, cols = (written if written is not None else size for written, size in zip(spec.valid, spec.shape))
     self.values[op.results[0]] = fresh(self, op, spec, (rows, cols))
 

@@ -10,7 +10,6 @@ from xdsl.ir import Operation
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.rules import constant
 from tilejit.tile_ir.pto.specs import CAPACITY, TileSpec
-from tilejit.tile_ir.pto.types import TileBufType
 
 
 @dataclass(eq=False)
@@ -60,9 +59,7 @@ def plan_storage(ops: Iterable[Operation], arch: str) -> StoragePlan:
             continue
         changes_valid |= op.row.name == "set_validshape"
         if op.row.name in ("alloc_tile", "tassign") and op.operand("addr") is not None:
-            type = op.results[0].type
-            assert isinstance(type, TileBufType)
-            placed.append((op, type.data, constant(op.operand("addr"))))
+            placed.append((op, op.result_tile, constant(op.operand("addr"))))
     components: dict[Operation, Component] = {}
     for loc in {spec.loc for _, spec, _ in placed}:
         here = [item for item in placed if item[1].loc == loc]

@@ -15,19 +15,12 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.specs import TileSpec
-from tilejit.tile_ir.pto.types import TileBufType
 from tilejit.types.values import BufferType, ShapedType
 
 if TYPE_CHECKING:
     from tilejit.frontend.pto.raiser import Raiser
 
 Tile = Cell | Memory
-
-
-def spec_of(op: PtoOp) -> TileSpec:
-    type = op.results[0].type
-    assert isinstance(type, TileBufType)
-    return type.data
 
 
 def tile(self: Raiser, op: PtoOp, name: str) -> Tile:
@@ -45,7 +38,7 @@ def as_tile(found: object, name: str) -> Tile:
 
 
 def _alloc(self: Raiser, op: PtoOp) -> None:
-    spec = spec_of(op)
+    spec = op.result_tile
     address = op.operand("addr")
     valid = _extents(self, spec, op.operand("valid_row"), op.operand("valid_col"))
     made = fresh(self, op, spec, valid) if address is None else _placed(self, op, spec, valid, self.number(address))
@@ -143,13 +136,13 @@ def _set_valid(self: Raiser, op: PtoOp) -> None:
 def _tassign(self: Raiser, op: PtoOp) -> None:
     old = as_tile(self.held(op.operand("tile")), "tile")
     valid = region_of(self, old)
-    self.values[op.results[0]] = _placed(self, op, spec_of(op), valid, self.number(op.operand("addr")))
+    self.values[op.results[0]] = _placed(self, op, op.result_tile, valid, self.number(op.operand("addr")))
 
 
 def _subset(self: Raiser, op: PtoOp) -> None:
     parent = _memory(tile(self, op, "source"))
     row, col = (self.number(value) for value in op.groups["offsets"])
-    spec = spec_of(op)
+    spec = op.result_tile
     if parent.layout != "row":
         raise NotRaisable("windows of tiles in boxes or columns")
     type = BufferType(spec.shape, parent.dtype)
@@ -165,7 +158,7 @@ def _subset(self: Raiser, op: PtoOp) -> None:
 
 
 def _treshape(self: Raiser, op: PtoOp) -> None:
-    source, spec = tile(self, op, "source"), spec_of(op)
+    source, spec = tile(self, op, "source"), op.result_tile
     if not isinstance(source, Memory) or source.flat is None:
         if source.key is None:
             assert isinstance(source, Memory)

@@ -51,6 +51,13 @@ class PtoOp(Operation):
         """The type of a tile operand, or None when the operand is left out or is no tile."""
         return tile_of(self.operand(name))
 
+    @property
+    def result_tile(self) -> TileSpec:
+        """The type of the tile that it makes."""
+        found = tile_of(self.results[0])
+        assert found is not None
+        return found
+
     def attribute(self, name: str) -> Attribute | None:
         return self.attributes.get(name)
 

@@ -62,6 +62,19 @@ def maker(check: Callable[Concatenate[PtoOp, str, P], str | None]) -> Callable[P
     return lambda *args, **facts: lambda op, arch: check(op, arch, *args, **facts)
 
 
+def of_tiles(*names: str) -> Callable[[Callable[..., str | None]], Rule]:
+    """A rule of the types of some tiles, which it is given after op and machine; where one is left out there is nothing to check."""
+
+    def made(check: Callable[..., str | None]) -> Rule:
+        def rule(op: PtoOp, arch: str) -> str | None:
+            found = [op.tile(name) for name in names]
+            return None if None in found else check(op, arch, *found)
+
+        return rule
+
+    return made
+
+
 @maker
 def located(op: PtoOp, arch: str, locations: str, *names: str, a5: str | None = None) -> str | None:
     """The named tiles are in one of the memories (`vec|mat`)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.rules import dims, located, same_valid, tensor_result, valid_is
+from tilejit.tile_ir.pto.rules import dims, located, of_tiles, same_valid, tensor_result, valid_is
 from tilejit.tile_ir.pto.spec import A5, Matmul, Row, Rule
 from tilejit.tile_ir.pto.specs import Dim, TileSpec
 
@@ -52,10 +52,8 @@ def _shown(spec: TileSpec) -> str:
     return f"{dims(spec.shape)}x{spec.element}"
 
 
-def _types(op: PtoOp, arch: str) -> str | None:
-    a, b, d = op.tile("a"), op.tile("b"), op.tile("d")
-    if a is None or b is None or d is None:
-        return None
+@of_tiles("a", "b", "d")
+def _types(op: PtoOp, arch: str, a: TileSpec, b: TileSpec, d: TileSpec) -> str | None:
     names = (d.element.name, a.element.name, b.element.name)
     if names == ("i32", "i8", "i8"):
         return None
@@ -65,10 +63,8 @@ def _types(op: PtoOp, arch: str) -> str | None:
     return f"it multiplies i8 into i32, or two equal float types into f32; got {names[1]} and {names[2]} into {names[0]}"
 
 
-def _mx_types(op: PtoOp, arch: str) -> str | None:
-    a, b, d = op.tile("a"), op.tile("b"), op.tile("d")
-    if a is None or b is None or d is None:
-        return None
+@of_tiles("a", "b", "d")
+def _mx_types(op: PtoOp, arch: str, a: TileSpec, b: TileSpec, d: TileSpec) -> str | None:
     wide = ("f16", "bf16") if _one_row(op) else ()
     for name, spec in (("a", a), ("b", b)):
         if not spec.element.name.startswith(("f8", "f4")) and spec.element.name not in wide:
@@ -76,10 +72,8 @@ def _mx_types(op: PtoOp, arch: str) -> str | None:
     return None if d.element.name == "f32" else f"the result is f32, got {d.element}"
 
 
-def _bias(op: PtoOp, arch: str) -> str | None:
-    bias, d = op.tile("bias"), op.tile("d")
-    if bias is None or d is None:
-        return None
+@of_tiles("bias", "d")
+def _bias(op: PtoOp, arch: str, bias: TileSpec, d: TileSpec) -> str | None:
     if bias.element != d.element:
         return f"the bias and the result need one element type, got {bias.element} and {d.element}"
     if _one_row(op):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.rules import VECTOR, constant, dims, elements, integer_like, located, same_dtype, same_valid, scalar_like, unboxed
+from tilejit.tile_ir.pto.rules import VECTOR, constant, dims, elements, integer_like, located, of_tiles, same_dtype, same_valid, scalar_like, unboxed
 from tilejit.tile_ir.pto.spec import A5, Custom, Row
+from tilejit.tile_ir.pto.specs import TileSpec
 
 
 def _gather(op: PtoOp, arch: str) -> str | None:
@@ -32,18 +33,14 @@ def _gather_compare(op: PtoOp, arch: str) -> str | None:
     return next((complaint for rule in rules if (complaint := rule(op, arch)) is not None), None)
 
 
-def _scatter(op: PtoOp, arch: str) -> str | None:
-    source, index = op.tile("src"), op.tile("idx")
-    if source is None or index is None:
-        return None
+@of_tiles("src", "idx")
+def _scatter(op: PtoOp, arch: str, source: TileSpec, index: TileSpec) -> str | None:
     wanted = "i32" if source.element.bytes == 4 else "i16"
     return None if index.element.plain == wanted else f"indices of {source.element} elements must be {wanted}, got {index.element}"
 
 
-def _sort32(op: PtoOp, arch: str) -> str | None:
-    source, out, index = op.tile("src"), op.tile("d"), op.tile("idx")
-    if source is None or out is None or index is None:
-        return None
+@of_tiles("src", "d", "idx")
+def _sort32(op: PtoOp, arch: str, source: TileSpec, out: TileSpec, index: TileSpec) -> str | None:
     if index.element.name not in ("ui32", "i32"):
         return f"the indices must be ui32, got {index.element}"
     record = 2 if source.element.bytes == 4 else 4

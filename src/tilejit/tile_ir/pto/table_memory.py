@@ -17,6 +17,7 @@ from tilejit.tile_ir.pto.rules import (
     located,
     make_view,
     maker,
+    of_tiles,
     partition,
     same_dtype,
     same_shape,
@@ -273,10 +274,8 @@ def _inside(op: PtoOp, arch: str, small: str, large: str, what: str) -> str | No
     return None
 
 
-def _extract(op: PtoOp, arch: str) -> str | None:
-    source, target = op.tile("src"), op.tile("dst")
-    if source is None or target is None:
-        return None
+@of_tiles("src", "dst")
+def _extract(op: PtoOp, arch: str, source: TileSpec, target: TileSpec) -> str | None:
     allowed = {("mat", "left"), ("mat", "right")}
     if arch == A5:
         allowed |= {("vec", "vec"), ("acc", "mat"), ("mat", "scaling"), ("mat", "bias")}
@@ -294,10 +293,8 @@ def _one_layout(source: TileSpec, target: TileSpec) -> str | None:
     return None
 
 
-def _insert(op: PtoOp, arch: str) -> str | None:
-    source, target = op.tile("src"), op.tile("dst")
-    if source is None or target is None:
-        return None
+@of_tiles("src", "dst")
+def _insert(op: PtoOp, arch: str, source: TileSpec, target: TileSpec) -> str | None:
     allowed = {("acc", "mat")} | ({("vec", "mat"), ("vec", "vec")} if arch == A5 else set())
     if (source.loc, target.loc) not in allowed:
         return f"a {source.loc} tile cannot be inserted into {target.loc} on {'A5' if arch == A5 else 'A2/A3'}"
@@ -311,23 +308,23 @@ def _padded(op: PtoOp, arch: str) -> str | None:
     return "`dst` needs a pad value: pad=1 (zero), 2 (max) or 3 (min)" if spec is not None and spec.pad == 0 else None
 
 
-def _grown(op: PtoOp, arch: str) -> str | None:
-    source, target = op.tile("src"), op.tile("dst")
-    if source is None or target is None or all(a <= b for a, b in zip(source.shape, target.shape)):
+@of_tiles("src", "dst")
+def _grown(op: PtoOp, arch: str, source: TileSpec, target: TileSpec) -> str | None:
+    if all(a <= b for a, b in zip(source.shape, target.shape)):
         return None
     return f"`dst` must be at least as large as `src`, got {dims(target.shape)} and {dims(source.shape)}"
 
 
-def _concat(op: PtoOp, arch: str) -> str | None:
-    a, b, d = op.tile("a"), op.tile("b"), op.tile("d")
-    if a is None or b is None or d is None or a.valid[1] is None or b.valid[1] is None:
+@of_tiles("a", "b", "d")
+def _concat(op: PtoOp, arch: str, a: TileSpec, b: TileSpec, d: TileSpec) -> str | None:
+    if a.valid[1] is None or b.valid[1] is None:
         return None
     return None if a.valid[1] + b.valid[1] <= d.cols else f"`d` has {d.cols} columns, the parts have {a.valid[1]} and {b.valid[1]}"
 
 
-def _transposed(op: PtoOp, arch: str) -> str | None:
-    source, target = op.tile("src"), op.tile("dst")
-    if source is None or target is None or None in (*source.valid, *target.valid) or source.valid == target.valid[::-1]:
+@of_tiles("src", "dst")
+def _transposed(op: PtoOp, arch: str, source: TileSpec, target: TileSpec) -> str | None:
+    if None in (*source.valid, *target.valid) or source.valid == target.valid[::-1]:
         return None
     return f"the valid region of `dst` is that of `src` turned over: {dims(source.valid[::-1])}, got {dims(target.valid)}"
 

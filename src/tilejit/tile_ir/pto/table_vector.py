@@ -17,6 +17,7 @@ from tilejit.tile_ir.pto.rules import (
     line_width,
     located,
     maker,
+    of_tiles,
     row_vector,
     same_dtype,
     same_shape,
@@ -28,6 +29,7 @@ from tilejit.tile_ir.pto.rules import (
     valid_is,
 )  # fmt: skip
 from tilejit.tile_ir.pto.spec import A2A3, A5, Along, Custom, Fold, Map, Part, Row, Rule, Run, dense_masks
+from tilejit.tile_ir.pto.specs import TileSpec
 
 _INTEGERS_A5 = ("i8", *INTEGERS)
 _NUMBERS = (VECTOR, VECTOR_A5)
@@ -129,11 +131,9 @@ UNARY = (
 )
 
 
-def _mask(op: PtoOp, arch: str) -> str | None:
+@of_tiles("m", "a")
+def _mask(op: PtoOp, arch: str, mask: TileSpec, data: TileSpec) -> str | None:
     """A packed mask has one bit per element: of each row in a row of its own, or of all rows one after the other."""
-    mask, data = op.tile("m"), op.tile("a")
-    if mask is None or data is None:
-        return None
     if mask.element.plain not in ("i8", "i16", "i32"):
         return f"the mask must hold i8 (or ui8) bits, got {mask.element}"
     if mask.boxed or (mask.blayout != "row_major" and 1 not in mask.shape):

@@ -16,7 +16,7 @@ from tilejit.backends.pto.interpret.tiles import converted, extents
 from tilejit.errors import OutOfBoundsError, ResourceError, ShapeError
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.pipes import core_of
-from tilejit.tile_ir.pto.types import EventArrayType, TileBufType
+from tilejit.tile_ir.pto.types import EventArrayType
 
 if TYPE_CHECKING:
     from tilejit.backends.pto.interpret.machine import Frame, Value
@@ -116,11 +116,9 @@ def _pop(frame: Frame, op: PtoOp) -> Generator[None, None, list[Value]]:
     to_vector = op.row.name == "tpop_from_aic"
     frame.at = op
     parcel = yield from _receive(frame, (frame.group, to_vector), op.integer("split"), to_vector)
-    type = op.results[0].type
-    assert isinstance(type, TileBufType)
     given = op.operand("row") is not None
     row, col = (int(frame.value(op.operand("row"))), int(frame.value(op.operand("col")))) if given else parcel.valid
-    target = fresh(type.data, extents(type.data, row, col))
+    target = fresh(op.result_tile, extents(op.result_tile, row, col))
     _delivered(parcel, target)
     return [target]
 

@@ -13,7 +13,6 @@ from tilejit.backends.pto.interpret.memory import Pointer, Tile, View, fresh, nu
 from tilejit.errors import KernelAssertionError, OutOfBoundsError, ShapeError
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.specs import TileSpec
-from tilejit.tile_ir.pto.types import TileBufType
 
 if TYPE_CHECKING:
     from tilejit.backends.pto.interpret.machine import Frame, Value
@@ -32,12 +31,6 @@ def tile(frame: Frame, op: PtoOp, name: str) -> Tile:
 
 def integer(frame: Frame, op: PtoOp, name: str) -> int:
     return int(frame.value(op.operand(name)))
-
-
-def _spec(op: PtoOp) -> TileSpec:
-    type = op.results[0].type
-    assert isinstance(type, TileBufType)
-    return type.data
 
 
 # pointers and views -----------------------------------------------------------------------------------------------------------
@@ -118,14 +111,14 @@ def _optional(frame: Frame, op: PtoOp, name: str) -> int | None:
 
 
 def _alloc_tile(frame: Frame, op: PtoOp) -> list[Value]:
-    spec = _spec(op)
+    spec = op.result_tile
     valid = extents(spec, _optional(frame, op, "valid_row"), _optional(frame, op, "valid_col"))
     address = _optional(frame, op, "addr")
     return [fresh(spec, valid) if address is None else frame.core.at(spec, address, valid)]
 
 
 def _declare_tile(frame: Frame, op: PtoOp) -> list[Value]:
-    made = fresh(_spec(op), extents(_spec(op), None, None))
+    made = fresh(op.result_tile, extents(op.result_tile, None, None))
     made.bound = False
     return [made]
 
@@ -143,11 +136,11 @@ def _set_validshape(frame: Frame, op: PtoOp) -> list[Value]:
 
 def _subset(frame: Frame, op: PtoOp) -> list[Value]:
     row, col = (int(frame.values[value]) for value in op.groups["offsets"])
-    return [tile(frame, op, "source").subset(row, col, _spec(op))]
+    return [tile(frame, op, "source").subset(row, col, op.result_tile)]
 
 
 def _treshape(frame: Frame, op: PtoOp) -> list[Value]:
-    source, spec = tile(frame, op, "source"), _spec(op)
+    source, spec = tile(frame, op, "source"), op.result_tile
     same = spec.shape == source.spec.shape
     valid = extents(spec, source.valid[0] if same else None, source.valid[1] if same else None)
     return [source.reinterpreted(spec, valid)]
