@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 
 from tilejit.errors import ArgumentError, DTypeError
@@ -27,26 +30,17 @@ def integer_scalars(call: Call) -> None:
             raise DTypeError(f"{call.row.name} takes {dtype_names(call.row.dtypes)} as `{name}`, got {arg.dtype}", help="bit operations are for integers")
 
 
-@elementwise(
-    reference=np.bitwise_and,
-    dtypes=BITS,
-    spellings=binary("and_") + with_scalar("ands", pl=LHS_RHS),
-    result=keeps_shaped,
-    check=integer_scalars,
-    facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitAnd"),
-)
+_bitwise = partial(elementwise, dtypes=BITS, result=keeps_shaped, check=integer_scalars)
+_shift = partial(elementwise, dtypes=INTEGERS, result=keeps_shaped, check=scalar_shift)
+_BITWISE = Facts(exact=True, commutes=True, bitwise=True)
+
+
+@_bitwise(reference=np.bitwise_and, spellings=binary("and_") + with_scalar("ands", pl=LHS_RHS), facts=replace(_BITWISE, operator="BitAnd"))
 def and_(lhs: Operand, rhs: Operand) -> object:
     """lhs & rhs, bit by bit; of masks: where both hold."""
 
 
-@elementwise(
-    reference=np.bitwise_or,
-    dtypes=BITS,
-    spellings=binary("or_") + with_scalar("ors", pl=LHS_RHS),
-    result=keeps_shaped,
-    check=integer_scalars,
-    facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitOr"),
-)
+@_bitwise(reference=np.bitwise_or, spellings=binary("or_") + with_scalar("ors", pl=LHS_RHS), facts=replace(_BITWISE, operator="BitOr"))
 def or_(lhs: Operand, rhs: Operand) -> object:
     """lhs | rhs, bit by bit; of masks: where either holds."""
 
@@ -55,14 +49,7 @@ def _xor_spellings(name: str, scalar_only: tuple[str, ...] = ()) -> tuple[Spelli
     return spell(name, pl="(lhs, rhs, tmp=None)", tensor=LHS_RHS, tile="(lhs, rhs, tmp=None)", scalar_only=scalar_only)
 
 
-@elementwise(
-    reference=np.bitwise_xor,
-    dtypes=BITS,
-    spellings=_xor_spellings("xor") + _xor_spellings("xors", ("rhs",)),
-    result=keeps_shaped,
-    check=integer_scalars,
-    facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitXor"),
-)
+@_bitwise(reference=np.bitwise_xor, spellings=_xor_spellings("xor") + _xor_spellings("xors", ("rhs",)), facts=replace(_BITWISE, operator="BitXor"))
 def xor(lhs: Operand, rhs: Operand, tmp: Scratch = None) -> object:
     """lhs ^ rhs, bit by bit; of masks: where one holds."""
 
@@ -72,25 +59,11 @@ def not_(input: Operand) -> object:
     """~x, bit by bit; of a mask: where it does not hold."""
 
 
-@elementwise(
-    reference=numbers.shift_left,
-    dtypes=INTEGERS,
-    spellings=binary("shl") + with_scalar("shls", pl=LHS_RHS),
-    result=keeps_shaped,
-    check=scalar_shift,
-    facts=Facts(exact=True, operator="LShift"),
-)
+@_shift(reference=numbers.shift_left, spellings=binary("shl") + with_scalar("shls", pl=LHS_RHS), facts=Facts(exact=True, operator="LShift"))
 def shl(lhs: Operand, rhs: Operand) -> object:
     """lhs << rhs; a shift by the width or more gives 0."""
 
 
-@elementwise(
-    reference=numbers.shift_right,
-    dtypes=INTEGERS,
-    spellings=binary("shr") + with_scalar("shrs", pl=LHS_RHS),
-    result=keeps_shaped,
-    check=scalar_shift,
-    facts=Facts(exact=True, operator="RShift"),
-)
+@_shift(reference=numbers.shift_right, spellings=binary("shr") + with_scalar("shrs", pl=LHS_RHS), facts=Facts(exact=True, operator="RShift"))
 def shr(lhs: Operand, rhs: Operand) -> object:
     """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
