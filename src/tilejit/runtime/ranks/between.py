@@ -58,7 +58,7 @@ class _Between:
 
     def copies(self, array: NDArray) -> list[NDArray]:
         """The copies of the ranks of this machine."""
-        return [array if q == self.group.me else self.group.theirs(q, array) for q in self.near]
+        return [self.group.theirs(q, array) for q in self.near]
 
     def spread(self, array: NDArray) -> bool:
         """Give the ranks of this machine what their leader has."""

@@ -5,7 +5,7 @@ A phase is a counter per rank in the group's block; a rank that has raised its o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -98,9 +98,15 @@ class Group:
         return tuple(found[:-1]), found[-1]
 
     def theirs(self, rank: int, like: NDArray) -> NDArray:
-        """A peer's copy of what is in the own buffer behind `comm`; `like` lies in that buffer."""
+        """A rank's copy of what is in the own buffer behind `comm`; `like` lies in that buffer."""
+        if rank == self.me:
+            return like
         own = int(like.__array_interface__["data"][0])
         return words.array_at(own + self._shift(rank, own), like)
+
+    def around(self) -> Iterator[int]:
+        """All ranks, from this one on: nobody is everybody's first."""
+        return ((self.me + step) % self.count for step in range(self.count))
 
     def _shift(self, rank: int, address: int) -> int:
         for comm in buffers_of(self.number, self.record):

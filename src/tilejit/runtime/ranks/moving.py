@@ -55,7 +55,7 @@ def _allreduce(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int,
         return _allreduce_strided(group, target, op)
     n, own = group.count, target.reshape(-1)
     if n > 1:
-        copies = [own if q == group.me else group.theirs(q, own) for q in range(n)]
+        copies = [group.theirs(q, own) for q in range(n)]
         first, last = own.size * group.me // n, own.size * (group.me + 1) // n
         for start in range(first, last, _BLOCK):
             block = slice(start, min(start + _BLOCK, last))
@@ -66,7 +66,7 @@ def _allreduce(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int,
 
 
 def _allreduce_strided(group: Group, target: NDArray, op: ReduceOp) -> bool:
-    total = reduced([group.access.read(target if q == group.me else group.theirs(q, target)) for q in range(group.count)], op)
+    total = reduced([group.access.read(group.theirs(q, target)) for q in range(group.count)], op)
     if not group.phase():
         return False
     group.access.write(target, total)
@@ -82,16 +82,14 @@ def _broadcast(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int,
 def _allgather(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
     """Everybody writes its chunk into everybody's target: nobody reads before the end."""
     chunk, target = arrays[0], arrays[1]
-    for step in range(group.count):
-        q = (group.me + step) % group.count
-        row = target if q == group.me else group.theirs(q, target)
-        group.access.copy(row[group.me : group.me + 1], chunk)
+    for q in group.around():
+        group.access.copy(group.theirs(q, target)[group.me : group.me + 1], chunk)
     return group.phase()
 
 
 def _reduce_scatter(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
     target = arrays[0]
-    rows = [(target if q == group.me else group.theirs(q, target))[group.me : group.me + 1] for q in range(group.count)]
+    rows = [group.theirs(q, target)[group.me : group.me + 1] for q in range(group.count)]
     total = reduced([group.access.read(row) for row in rows], op)
     group.access.write(target[group.me : group.me + 1], total)  # nobody else reads this row of mine
     return group.phase()
@@ -99,9 +97,8 @@ def _reduce_scatter(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root:
 
 def _all_to_all(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
     source, target = arrays[0], arrays[1]
-    for step in range(group.count):
-        q = (group.me + step) % group.count
-        group.access.copy((target if q == group.me else group.theirs(q, target))[group.me : group.me + 1], source[q : q + 1])
+    for q in group.around():
+        group.access.copy(group.theirs(q, target)[group.me : group.me + 1], source[q : q + 1])
     return group.phase()
 
 
@@ -109,9 +106,8 @@ def _all_to_all_v(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: i
     source, target, _, send, receive = arrays
     rows = target.shape[0] // group.count
     counts = group.access.read(send).reshape(-1)
-    for step in range(group.count):
-        q = (group.me + step) % group.count
-        theirs, counted = (target, receive) if q == group.me else (group.theirs(q, target), group.theirs(q, receive))
+    for q in group.around():
+        theirs, counted = group.theirs(q, target), group.theirs(q, receive)
         count = min(max(int(counts[q]), 0), rows)
         block = theirs[group.me * rows : (group.me + 1) * rows]
         group.access.copy(block[:count], source[q * rows : q * rows + count])
