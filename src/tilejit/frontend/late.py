@@ -74,8 +74,7 @@ def _first_window(ctx: Context, op: d.WindowOp, blocks: Sequence[Block]) -> SSAV
     if any(defined_inside(value, block) for value in (op.buffer, *unknown) for block in blocks):
         return None
     sizes = [size if number is None else ctx.builder.const(number) for size, number in zip(op.extents, known, strict=True)]
-    type = d.type_of(op.result)
-    assert isinstance(type, BufferType)
+    type = d.buffer_type(op.result)
     return ctx.builder.window(op.buffer, [ctx.builder.const(0) for _ in sizes], sizes, type, op.drop)
 
 

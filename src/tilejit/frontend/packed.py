@@ -40,8 +40,7 @@ def unpacked(ctx: Context, buffer: object) -> object:
     if not is_packed(buffer):
         return buffer
     assert isinstance(buffer, SSAValue)
-    type = d.shaped_type(buffer)
-    assert isinstance(type, BufferType)
+    type = d.buffer_type(buffer)
     if type.rank != 2:
         raise UnsupportedFeatureError(f"a tensor in the layout {type.layout} has two dims, got {shape_text(type.shape)}", help="reshape is for plain tensors")
     turned = PACKED[type.layout]

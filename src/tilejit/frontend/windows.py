@@ -79,8 +79,7 @@ def make_window(ctx: Context, buffer: SSAValue, offsets: Items, extents: Items, 
     """A view of a sub-box of a buffer."""
     if ctx.overhangs.get(buffer) is not None:
         buffer, offsets = _behind(ctx, buffer, offsets)
-    type = d.shaped_type(buffer)
-    assert isinstance(type, BufferType)
+    type = d.buffer_type(buffer)
     help = "start earlier, shrink it, or pass clamp=True to pl.slice"
     check_window(ctx, type, offsets, extents, "the window", help, clamp=True)
     beyond = None
@@ -181,8 +180,7 @@ def _inferred_extents(ctx: Context, value: SSAValue, shape: Items) -> list[objec
 
 def make_view(ctx: Context, buffer: SSAValue, extents: Items, dtype: DType, layout: str | None = None) -> SSAValue:
     """The whole buffer with another shape and dtype of the same size in bytes."""
-    type = d.shaped_type(buffer)
-    assert isinstance(type, BufferType)
+    type = d.buffer_type(buffer)
     sizes = indices(ctx, extents, "an extent")
     shape = tuple(extent_of(size) for size in sizes)
     if any(isinstance(extent, int) and extent <= 0 for extent in shape):

@@ -11,7 +11,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases, between
 from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import BufferType, ShapedType, static_shape
+from tilejit.types.values import ShapedType, static_shape
 
 
 def keep_edges_apart(program: Program) -> None:
@@ -45,8 +45,7 @@ def _see_in_place(aliases: Aliases, op: d.IfOp) -> None:
     roots = aliases.roots(load.buffer)
     if any(aliases.writes(other) & roots for read in reads for other in between(op, read)):
         return
-    type = d.shaped_type(room)
-    assert isinstance(type, BufferType)
+    type = d.buffer_type(room)
     b = Before(load)
     window = b.window(load.buffer, list(load.offsets), list(load.valid), type)
     for gone in (store, load):

@@ -16,7 +16,7 @@ from xdsl.printer import Printer
 
 from tilejit.errors import Span
 from tilejit.tile_ir.literal import read_literal, read_type, write_literal, write_type
-from tilejit.types.values import ShapedType, ValueType
+from tilejit.types.values import BufferType, ShapedType, ValueType
 
 
 class _TypeText(Data[ValueType]):
@@ -104,6 +104,13 @@ def shaped_type(value: SSAValue) -> ShapedType:
     """The plain type of a value known to be a buffer, tile or tensor-level value."""
     type = type_of(value)
     assert isinstance(type, ShapedType), value
+    return type
+
+
+def buffer_type(value: SSAValue) -> BufferType:
+    """The plain type of a value known to be a buffer."""
+    type = type_of(value)
+    assert isinstance(type, BufferType), value
     return type
 
 

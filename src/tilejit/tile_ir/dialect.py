@@ -53,6 +53,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator
 
 from tilejit.tile_ir.attributes import IRType, SpanAttr, Static, TileOp
+from tilejit.tile_ir.attributes import buffer_type as buffer_type
 from tilejit.tile_ir.attributes import enclosing as enclosing
 from tilejit.tile_ir.attributes import end_of as end_of
 from tilejit.tile_ir.attributes import ir_types as ir_types

@@ -152,8 +152,7 @@ class Expressions:
         return f"{self.prefix}.{op.static('atomic')}({', '.join([self.text(op.buffer), self._list(op.indices), *map(self.text, scalars)])})"
 
     def create(self, op: d.CreateOp) -> str:
-        type = d.shaped_type(op.result)
-        assert isinstance(type, BufferType)
+        type = d.buffer_type(op.result)
         init = op.static("init")
         extra = f", init_value={static_text(init, self.prefix)}" if init is not None else ""
         extra += f", layout={self.prefix}.TensorLayout.{type.layout}" if type.layout != "ND" else ""

@@ -30,20 +30,13 @@ def const(body: Body, op: d.ConstOp) -> Sequence[Value]:
     return [Scalar(repr(value), dtype, (value, value) if isinstance(value, int) and not isinstance(value, bool) else None, value)]
 
 
-def dim(body: Body, op: d.DimOp) -> Sequence[Value]:
+def extent(body: Body, op: d.AxisOp) -> Sequence[Value]:
+    """Of a shape, or of a valid region."""
     source, axis = body[op.source], op.axis
     if isinstance(source, Buffer):
         return [source.shape[axis]]
     assert isinstance(source, Tile)
-    return [index(source.shape[axis])]
-
-
-def valid(body: Body, op: d.ValidOp) -> Sequence[Value]:
-    source, axis = body[op.source], op.axis
-    if isinstance(source, Buffer):
-        return [source.shape[axis]]
-    assert isinstance(source, Tile)
-    return [source.valid[axis]]
+    return [index(source.shape[axis]) if isinstance(op, d.DimOp) else source.valid[axis]]
 
 
 # loads and stores -------------------------------------------------------------------------------------------------------

@@ -282,8 +282,7 @@ class KernelWriter(ControlWriter):
         self.memories[op.result] = self.reshaped(memory, shape, op)
 
     def create(self, op: d.CreateOp) -> None:
-        type = d.type_of(op.result)
-        assert isinstance(type, BufferType)
+        type = d.buffer_type(op.result)
         memory = self.workspace(type.dtype, type.shape, op, hint_of(op.result) or "local")
         self.memories[op.result] = memory
         init = op.static("init")
