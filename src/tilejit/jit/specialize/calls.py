@@ -15,6 +15,7 @@ from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
 from tilejit.jit.reads.plain import PURE, defining_module, is_plain, is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
+from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.growing import GROWING, grown
 from tilejit.jit.specialize.iterate import check_order, spread_out
 from tilejit.jit.specialize.mappings import dict_view, pairs
@@ -274,7 +275,9 @@ class Calls(Operators):
         """A call of another kernel, specialised for what it is called with."""
         from tilejit.jit.specialize.helpers import specialise_call
 
-        return specialise_call(self, node, helper, submitted)
+        text, value = specialise_call(self, node, helper, submitted)
+        self.issued += acting_calls(text, self.specializer.acting)
+        return text, value
 
 
 def yielded(values: Sequence[Abstract]) -> Abstract:

@@ -238,9 +238,10 @@ def returned_params(reads: Reads) -> tuple[str | None, ...]:
     names = {param.name for param in helper.params}
     if not returns:
         return tuple(param.name for param in helper.params if param.direction != "In")
-    value = returns[-1].value
-    items = value.elts if isinstance(value, ast.Tuple) else [value]
-    return tuple(item.id if isinstance(item, ast.Name) and item.id in names and not _holds_a_new_value(reads, item.id) else None for item in items)
+    given = {name for name in names if not _holds_a_new_value(reads, name)}
+    ways = [place.value.elts if isinstance(place.value, ast.Tuple) else [place.value] for place in returns]
+    found = [[item.id if isinstance(item, ast.Name) and item.id in given else None for item in items] for items in ways]
+    return tuple(name if all(name in way[place : place + 1] for way in found) else None for place, name in enumerate(found[-1]))
 
 
 _SAME_TENSOR = ("store", "assemble", "write", "mscatter", "no_dep", "yield_", "submit", "spmd_submit")
@@ -254,10 +255,18 @@ def _holds_a_new_value(reads: Reads, name: str) -> bool:
     for node in reads.definition.tree.nodes:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
             return True
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and any(_names(target, name) for target in node.targets):
+            return True
         if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
             call = node.value.func if isinstance(node.value, ast.Call) else None
             if isinstance(node.value, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript | ast.IfExp):
                 return True
+            if isinstance(node.value, ast.Name) and node.value.id != name:
+                return True
             if isinstance(call, ast.Attribute) and is_language(call, reads) and call.attr not in _SAME_TENSOR:
                 return True
     return False
+
+
+def _names(target: ast.expr, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))

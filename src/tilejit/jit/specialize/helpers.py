@@ -63,7 +63,8 @@ def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted
         several = len(named) > 1 or any(isinstance(place.value, ast.Tuple) for place in helper.returns)
         parts = members_of(result) if several else (result,)
         parts = parts if len(parts) == len(named) else (UNKNOWN,) * len(named)
-        parts = tuple(held.get(name, UNKNOWN) if name is not None else part for name, part in zip(named, parts, strict=True))
+        given = [held.get(name, UNKNOWN) if name is not None else UNKNOWN for name in named]
+        parts = tuple(more if isinstance(more, BufferType | TileType) else part for more, part in zip(given, parts, strict=True))
         known = [part for part in parts if isinstance(part, Static)]
         whole = Static(tuple(part.value for part in known), any(part.local for part in known)) if len(known) == len(parts) else Items(parts)
         result = whole if several else parts[0]

@@ -101,6 +101,7 @@ class Operators(Expressions):
         assert isinstance(node, ast.IfExp)
         test_node, test = self.fold(node.test)
         if isinstance(test, Static):
+            self.keep_calls(test_node)
             return self.fold(node.body if self.truth(test, node.test) else node.orelse)
         body, orelse = self._perhaps(node.body)[0], self._perhaps(node.orelse)[0]
         return at(ast.IfExp(test_node, body, orelse), node), UNKNOWN
@@ -108,10 +109,12 @@ class Operators(Expressions):
     def _perhaps(self, node: ast.expr) -> Folded:
         """An expression that the run may skip."""
         self.undecided += 1
+        self.skippable += 1
         try:
             return self.fold(node)
         finally:
             self.undecided -= 1
+            self.skippable -= 1
 
 
 def tested(tree: ast.AST) -> Iterator[ast.expr]:

@@ -15,6 +15,7 @@ from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.dependencies import returned_params
 from tilejit.jit.specialize.dynamic import analyse_late
+from tilejit.jit.specialize.effects import has_effects
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, CompileTime, Constant, DynDim, RuntimeScalar
 from tilejit.jit.specialize.nodes import at, relocated
@@ -92,6 +93,8 @@ class Specializer:
         self._dims: dict[Symbol, DynDim] = {}
         self._literals: dict[str, int] = {}
         self._dynamic = dict(self.known)
+        self.acting: set[str] = set()
+        """Functions of the program that do more than compute what they return."""
 
     # symbols ------------------------------------------------------------------------------------------------------------------
 
@@ -201,6 +204,8 @@ class Specializer:
         bind_symbols(body, types)
         prologue = _rebound_scalars(definition, body, types)
         statements = prologue + body.whole(definition.text.node.body)
+        if has_effects(statements, self.acting):
+            self.acting.add(name)
         arguments = [ast.arg("self")] + [node for param in definition.params for node in _parameters(param, param.name, types, names, body)]
         kind = _kind_in_program(definition, self.entry)
         node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition, kind)], _returns(definition, types, names, body), None)

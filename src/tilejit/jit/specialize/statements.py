@@ -44,8 +44,16 @@ class Statements(Assignments):
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The rewritten statements; a block that vanished is a `pass`."""
-        out = [new for statement in body for new in self.statement(statement)]
-        return out or [at(ast.Pass(), body[0])]
+        return self._sequence(body) or [at(ast.Pass(), body[0])]
+
+    def _sequence(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The rewritten statements, up to one that returns."""
+        out: list[ast.stmt] = []
+        for statement in body:
+            out += self.statement(statement)
+            if out and isinstance(out[-1], ast.Return):
+                break
+        return out
 
     def whole(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """All statements of the function."""
@@ -59,9 +67,21 @@ class Statements(Assignments):
         if rule is None:
             return [copy.deepcopy(node)]
         before = self._bound_anew(node)
-        with self.turn():
-            after = [*getattr(self, rule)(node), *self._bound_anew(node)]
-        return [*before, *(self.closed(new) for new in after)]
+        kept, issued, self.kept, self.issued = self.kept, self.issued, [], []
+        try:
+            with self.turn():
+                after = [*getattr(self, rule)(node), *self._bound_anew(node)]
+            return [*before, *(self.closed(new) for new in (*self._lost_calls(after), *self.kept, *after))]
+        finally:
+            self.kept, self.issued = kept, issued
+
+    def _lost_calls(self, after: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Calls that have to run and that nothing of the statement's text has: `(helper(out), 5)[1]`."""
+        if not self.issued:
+            return []
+        there = {ast.dump(call) for new in (*self.kept, *after) for call in calls_in(ast.walk(new))}
+        lost = {text: call for call in self.issued if (text := ast.dump(call)) not in there}
+        return [at(ast.Expr(call), call) for call in lost.values()]
 
     def _bound_anew(self, place: ast.stmt) -> list[ast.stmt]:
         """`values = [1, 2]` after `values.append(2)`, which was done here and leaves nothing in the text; the same for all names that it has."""
@@ -92,11 +112,11 @@ class Statements(Assignments):
             expanded = unrolled(self, node)
         if expanded is not None:
             return expanded
-        before = dict(self.env)
+        before, kept = dict(self.env), list(self.kept)
         try:
             return self._rolled(node)
         except (NeedsTurns, UncacheableValueError):
-            self.env = before
+            self.env, self.kept = before, kept
             expanded = self._expanded(node, turns=True)
             if expanded is None:
                 raise
@@ -197,8 +217,9 @@ class Statements(Assignments):
         test_node, test = self.fold(node.test)
         first = self._bound_anew(node)
         if isinstance(test, Static):
+            self.keep_calls(test_node)
             taken = node.body if self.truth(test, node.test) else node.orelse
-            return [*first, *(new for statement in taken for new in self.statement(statement))]
+            return [*first, *self._sequence(taken)]
         before, inlined, bound = dict(self.env), set(self.inlined), dict(self.bound_in)
         body = self._undecided_block(node.body)
         after_body, self.env = self.env, before

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from tilejit.errors import TilejitError
+from tilejit.errors import TilejitError, UnsupportedFeatureError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.specialize.dependencies import helpers_of
+from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.meta import DynDim
-from tilejit.jit.specialize.nodes import relocated
+from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.objects import Objects
 from tilejit.jit.specialize.symbols import Dynamic, Symbol
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Static, literal
@@ -85,6 +86,12 @@ class Walk(Objects):
         """The call that is a statement of its own."""
         self.regrown: str | None = None
         """The name of the list that it puts values of the run into: it is bound anew."""
+        self.kept: list[ast.stmt] = []
+        """Calls that must run though what they return is known: they stand before the statement."""
+        self.issued: list[ast.Call] = []
+        """The calls of this statement that do more than compute."""
+        self.skippable = 0
+        """How many expressions are around that the run may leave out."""
         self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or bool(helpers_of(self.reads))
         """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
 
@@ -106,11 +113,24 @@ class Walk(Objects):
             raise self.located(error, node) from error.__cause__
         if isinstance(value, Static) and not isinstance(node, ast.Constant):
             if holds_handle(value.value):
+                self.keep_calls(new)
                 return self.placeholder(value.value, node), Static(value.value)
             if not value.local or self.changed or self._reads_outside(new):  # names of what changed are bound anew after the statement
                 short = literal(value.value)
-                new = relocated(short, node) if short is not None else new
+                if short is not None:
+                    self.keep_calls(new)
+                    new = relocated(short, node)
         return new, value
+
+    def keep_calls(self, dropped: ast.expr) -> None:
+        """Let the calls in an expression whose value is known run before the statement, where they do more than compute it."""
+        calls = list(acting_calls(dropped, self.specializer.acting))
+        if calls and self.skippable:
+            what = f"`{ast.unparse(calls[0]).removeprefix('self.')}` does more than compute its result, and only the run knows whether it is called here"
+            help = "call it in a statement of its own, under `if` where it has to be"
+            raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(calls[0]), help=help)
+        self.kept += [at(ast.Expr(copy.deepcopy(call)), call) for call in calls]
+        self.changes += len(calls)
 
     def free_name(self, word: str) -> str:
         """A name for something that the author gave none."""

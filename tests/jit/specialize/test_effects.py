@@ -1,0 +1,116 @@
+"""Helpers that write and return what is known here still run, once each and in order; helpers return what their own walk found."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pytest
+
+from tests.jit.conftest import MakeKernel
+from tilejit.errors import UnsupportedFeatureError
+
+X = np.ones((1, 2), np.float32)
+HELPERS = """
+@pl.jit.inline
+def five(t):
+    t[:] = t + 1.0
+    return 5
+@pl.jit.inline
+def given(t, n):
+    t[:] = t * 3.0
+    return n
+@pl.jit.inline
+def text(t):
+    five(t)
+    return "done"
+@pl.jit.inline
+def nothing(t):
+    t[:] = t + 1.0
+    return None
+@pl.jit.inline
+def same(t):
+    t[:] = t + 1.0
+    return t
+@pl.jit.inline
+def stored(t):
+    pl.write(t, [0, 0], 7.0)
+    return 5
+@pl.jit.inline
+def clamp(n, top):
+    if n > top:
+        return top
+    return n
+@pl.jit.inline
+def lower(n, top):
+    if n > top:
+        n = top
+    return n
+@pl.jit.inline
+def other(a, b):
+    a = b
+    return a
+@pl.jit.inline
+def pick(a, b, first):
+    if first:
+        return a
+    return b
+@pl.jit.inline
+def swap(a, b):
+    a, b = b, a
+    return a, b
+@pl.jit.inline
+def longer(items):
+    items = [*items, 1]
+    return items
+def number(a):
+    return float(a)
+"""
+KERNEL = """
+@pl.jit(runtime_scalars=("s",))
+def kernel(x: pl.Tensor, s: pl.INT64, out: pl.InOut[pl.Tensor]):
+    out[:] = x
+{body}
+"""
+BODIES = {
+    "a statement": ("five(out)\nout[:] = out * 10.0", 20.0),
+    "an assignment": ("m = five(out)\nout[:] = out * 10.0 + float(m)", 25.0),
+    "an argument comes back": ("m = given(out, 4)\nout[:] = out * 10.0 + float(m)", 34.0),
+    "a condition": ("if five(out) == 5:\n    out[:] = out * 10.0", 20.0),
+    "a condition under another": ("if s > 0:\n    if five(out) == 5:\n        out[:] = out * 10.0", 20.0),
+    "several in order": ("m = five(out) + given(out, 1)\nout[:] = out * 10.0 + float(m)", 66.0),
+    "turns of a loop": ("for i in pl.range(3):\n    m = five(out)\nout[:] = out * 10.0", 40.0),
+    "turns of a comprehension": ("m = [five(out) for i in range(3)]\nout[:] = out * 10.0 + float(len(m))", 43.0),
+    "bound of a loop": ("for i in pl.range(five(out)):\n    out[:] = out + 1.0", 7.0),
+    "text": ("m = text(out)\nout[:] = out * 10.0", 20.0),
+    "None": ("nothing(out)\nout[:] = out * 10.0", 20.0),
+    "member of a display": ("m = (same(out), 5)[1]\nout[:] = out * 10.0 + float(m)", 25.0),
+    "shape of a result": ("m = same(out).shape[1]\nout[:] = out * 10.0 + float(m)", 22.0),
+    "length of a display": ("m = len([same(out), 1])\nout[:] = out * 10.0 + float(m)", 22.0),
+    "assert": ("assert same(out) is not None\nout[:] = out * 10.0", 20.0),
+    "an op that writes": ("m = stored(out)\nout[:] = out * 10.0 + float(m)", 75.0),
+    "a known choice": ("m = five(out) if len([1]) == 1 else given(out, 1)\nout[:] = out * 10.0", 20.0),
+    "returns under a condition": ("out[:] = out + number(clamp(9, 5) * 10 + clamp(3, 5))", 54.0),
+    "a parameter that is bound anew": ("out[:] = out + number(lower(9, 5) * 10 + lower(3, 5)) + number(other(1, 5))", 59.0),
+    "one of two tensors": ("out[:] = pick(x, pl.full([1, 3], dtype=pl.FP32, value=2.0), True) + out", 2.0),
+    "names that are swapped": ("p, q = swap(1, 2)\nout[:] = out + number(p * 10 + q)", 22.0),
+    "a longer list": ("out[:] = out + number(len(longer([1, 2])))", 4.0),
+    "output that is added to": ("out += 1.0\nout *= x + 2.0", 6.0),
+}
+
+
+def made(body: str, make_kernel: MakeKernel) -> float:
+    out = np.zeros_like(X)
+    make_kernel(HELPERS + KERNEL.format(body=textwrap.indent(body, "    ")))(X, 1, out)
+    return float(out[0, 0])
+
+
+@pytest.mark.parametrize(("body", "want"), BODIES.values(), ids=BODIES)
+def test_what_a_helper_does_is_done(body: str, want: float, platform: str, make_kernel: MakeKernel) -> None:
+    assert made(body, make_kernel) == want
+
+
+@pytest.mark.parametrize("body", ["m = 5 if s > 3 else five(out)", "m = s > 3 and five(out) == 5", "while five(out) == 5 and s > 3:\n    s = s - 1"])
+def test_a_call_that_the_run_may_leave_out_is_a_statement_of_its_own(body: str, make_kernel: MakeKernel) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="only the run knows whether it is called here"):
+        made(body, make_kernel)
