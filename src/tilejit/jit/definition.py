@@ -24,6 +24,7 @@ from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
 from tilejit.jit.specialize.signature import JitParam, Quoted, annotated_result, argument_node, read_params
 from tilejit.jit.specialize.tree import Tree, tree_of
+from tilejit.json_text import writer
 from tilejit.lazy import lazy
 from tilejit.runtime.call.native_type import NativeCallable
 from tilejit.types.annotations import WindowAnnotation
@@ -122,9 +123,12 @@ class Definition:
         """What passes see of the definition, whoever asks: its text, parameters as classified, plain defaults, kind and options."""
         params = [[param.name, *param.described(), _default(param)] for param in self.params]
         rows = [self.facts.digest, self.name, self.kind, _written(dict(self.options)), params, repr(self.result)]
-        symbols: dict[int, int] = {}
-        numbered = json.dumps(rows, default=lambda value: [value.name, symbols.setdefault(id(value), len(symbols))])
-        return hashlib.sha256(numbered.encode()).hexdigest()
+        try:
+            text = _json(rows)
+        except TypeError:  # symbols, by number
+            symbols: dict[int, int] = {}
+            text = json.dumps(rows, default=lambda value: [value.name, symbols.setdefault(id(value), len(symbols))])
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @lazy
     def _names(self) -> tuple[str, ...]:
@@ -204,6 +208,9 @@ class Definition:
 
     def __repr__(self) -> str:
         return f"Definition({self.function.__module__}.{self.function.__qualname__}, {self.kind})"
+
+
+_json = writer()
 
 
 def parts_of(function: FunctionType) -> tuple[CodeType, object, object, object]:

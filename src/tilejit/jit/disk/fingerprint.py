@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
+from tilejit.runtime.store.entry import fields_text
 from tilejit.runtime.targets import DEFAULT, device_facts, row_of
 
 _LIBRARIES = ("xdsl", "numpy", "ml_dtypes")
@@ -25,7 +25,7 @@ def toolchain(platform: str = DEFAULT, device: str = "cpu") -> dict[str, str]:
 @cache
 def toolchain_text(platform: str = DEFAULT, device: str = "cpu") -> str:
     """The same as JSON."""
-    return json.dumps(toolchain(platform, device))
+    return fields_text(toolchain(platform, device))
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import enum
-import json
 import math
 import operator
 import sys
@@ -15,6 +14,7 @@ import numpy as np
 
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import ArtifactError
+from tilejit.json_text import writer
 from tilejit.ops.spec import OpFunction
 from tilejit.types import annotations as language_types
 from tilejit.types.annotations import RUNTIME, MemRef, RuntimeMarker
@@ -144,7 +144,7 @@ def written(value: object) -> str:
     return dumps(encode(value))
 
 
-dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, check_circular=False).encode
+dumps = writer(",", ":")
 """Of what `encode` made: a tree."""
 
 

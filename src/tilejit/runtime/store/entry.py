@@ -8,6 +8,8 @@ import struct
 from collections.abc import Mapping
 from typing import cast
 
+from tilejit.json_text import writer
+
 MAGIC = b"TILEJIT\x01"
 FORMAT = 2
 """Bumped when the layout changes; entries of another format are misses."""
@@ -56,7 +58,7 @@ def fields_text(fields: Mapping[str, object]) -> str:
     return _write(fields)
 
 
-_write = json.JSONEncoder(allow_nan=False).encode
+_write = writer(allow_nan=False)
 
 
 def encode(entry: CacheEntry) -> bytes:
