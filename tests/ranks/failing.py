@@ -84,6 +84,23 @@ def all_times(x: pl.Tensor[[signals.NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[signa
         times(x[r], y[r], device=r)
 
 
+@pl.jit
+def scaled(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], by: pl.Scalar[pl.FP32]):
+    y[:] = x * by
+
+
+@pl.jit.host
+def all_times_elsewhere(x: pl.Tensor[[signals.NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[signals.NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        scaled(x[(r + MINE) % 2], y[r], 2.0, device=r)
+
+
+@pl.jit.host
+def all_times_more(x: pl.Tensor[[signals.NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[signals.NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        scaled(x[r], y[r], 2.0 + MINE, device=r)
+
+
 def fail(how: str, world: int) -> None:
     """What goes wrong."""
     waiting = np.zeros((world, 1, 1), np.int32)
@@ -101,6 +118,10 @@ def fail(how: str, world: int) -> None:
         all_wait(waiting, 0)
     elif how == "constant":
         all_times(rows, np.empty_like(rows))
+    elif how == "slices":
+        all_times_elsewhere(rows, np.empty_like(rows))
+    elif how == "scalars":
+        all_times_more(rows, np.empty_like(rows))
     elif how == "shapes":
         signals.hello(np.ones((world + (MINE == 0), 8, 16), np.float32))
     else:

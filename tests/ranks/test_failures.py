@@ -18,7 +18,7 @@ from tilejit.errors import DeadlockError, DistributedError, KernelAssertionError
 ROOT = Path(__file__).parent.parent.parent
 
 
-OUTLIVED = ("deadlock", "assert", "constant", "shapes", "size", "mismatch", "roots", "left_out", "peer", "bounds")
+OUTLIVED = ("deadlock", "assert", "constant", "shapes", "slices", "scalars", "size", "mismatch", "roots", "left_out", "peer", "bounds")
 _TEXT = (Path(__file__).parent / "failing.py").read_text(encoding="utf-8").splitlines()
 
 
@@ -88,6 +88,11 @@ def test_another_constant_in_one_process_is_found(told: Told) -> None:
 
 def test_other_shapes_in_one_process_are_found(told: Told) -> None:
     assert "ProgramMismatchError [0, 1] | the processes of this call differ in the shapes of the arguments" in both(told, "shapes")
+
+
+@pytest.mark.parametrize("what", ["slices", "scalars"])
+def test_other_arguments_of_a_launch_in_one_process_are_found(what: str, told: Told) -> None:
+    assert "ProgramMismatchError [0, 1] | the processes of this call differ in the launches" in both(told, what)
 
 
 def test_a_world_of_another_size_than_the_job_is_refused(told: Told) -> None:

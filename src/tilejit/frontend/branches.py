@@ -132,11 +132,11 @@ def _matching_yields(ctx: Context, yields: Sequence[Sequence[YieldRecord]], node
     )
 
 
-def choose(ctx: Context, condition: SSAValue, node: ast.IfExp) -> object:
+def choose(ctx: Context, condition: SSAValue, body: ast.expr, orelse: ast.expr) -> object:
     """`a if condition else b` at run time."""
     blocks = [Block(), Block()]
     values: list[object] = []
-    for block, side in zip(blocks, (node.body, node.orelse), strict=True):
+    for block, side in zip(blocks, (body, orelse), strict=True):
         with ctx.builder.at(block):
             values.append(ctx.value(side))
     branches = Branches([], [])

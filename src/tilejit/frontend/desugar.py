@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tilejit.errors import Span, UnsupportedFeatureError
 from tilejit.frontend.early import SIDE_BY_SIDE, without_early_returns
+from tilejit.frontend.guards import branches
 
 SpanOf = Callable[[ast.AST], Span]
 
@@ -75,6 +76,8 @@ def _with_blocks(node: ast.If | ast.With, rewrite: Callable[[Sequence[ast.stmt]]
 
 
 def _loop(node: ast.For | ast.While, span: SpanOf) -> list[ast.stmt]:
+    if isinstance(node, ast.While) and branches(node.test):
+        return _decided_before(node, span)
     breaks = any(_contains(statement, ast.Break) for statement in node.body)
     continues = any(_contains(statement, ast.Continue) for statement in node.body)
     new = copy.copy(node)
@@ -97,6 +100,22 @@ def _loop(node: ast.For | ast.While, span: SpanOf) -> list[ast.stmt]:
     guarded = _guard(_loops(body, span), stop, skip, flags)
     new.body = [_assign(skip, False, node), *guarded] if continues else guarded
     return [*before, new, *after]
+
+
+def _decided_before(node: ast.While, span: SpanOf) -> list[ast.stmt]:
+    """A loop on a condition that branches: it is computed before each turn, into a name."""
+    name = f"$while_{node.lineno}_{node.col_offset}"
+    new = copy.copy(node)
+    new.test = _name(name, node.test)
+    decided = ast.copy_location(ast.Assign([_name(name, node.test, store=True)], node.test), node.test)
+    *before, loop = _loop(new, span)
+    assert isinstance(loop, ast.While)
+    stop = break_flag(loop)
+    again: ast.stmt = copy.deepcopy(decided)
+    if stop is not None:
+        again = ast.copy_location(ast.If(ast.copy_location(ast.UnaryOp(ast.Not(), _name(stop, node.test)), node.test), [again], []), node.test)
+    loop.body = [*loop.body, again]
+    return [*before, decided, loop]
 
 
 NO_BREAK = SIDE_BY_SIDE

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import branches, calls, composing, fold, foreign, masks, subscripts
 from tilejit.frontend.context import Context
+from tilejit.frontend.guards import may_fail
 from tilejit.frontend.values import (
     MethodReference,
     SelfReference,
@@ -174,6 +176,11 @@ def _unary(ctx: Context, node: ast.UnaryOp) -> object:
 
 
 def _compare(ctx: Context, node: ast.Compare) -> object:
+    if len(node.ops) > 1 and may_fail(node.comparators[-1]) and not any(map(may_fail, node.comparators[:-1])):
+        sides = [node.left, *node.comparators]
+        rows = zip(sides, node.ops, sides[1:], strict=False)
+        pairs: list[ast.expr] = [ast.copy_location(ast.Compare(left, [op], [right]), node) for left, op, right in rows]
+        return ctx.value(ast.copy_location(ast.BoolOp(ast.And(), pairs), node))
     values = [_run_time(ctx, ctx.value(item)) for item in (node.left, *node.comparators)]
     result: object = None
     for position, operator in enumerate(node.ops):
@@ -215,7 +222,9 @@ def _both(ctx: Context, left: object, right: object, node: ast.AST) -> object:
 def _boolean(ctx: Context, node: ast.BoolOp) -> object:
     absorbing = isinstance(node.op, ast.Or)
     values: list[object] = []
-    for item in node.values:
+    for position, item in enumerate(node.values):
+        if position and may_fail(item) and not all(map(is_static, values)):
+            return _guarded(ctx, node, values, position)
         value = ctx.value(item)
         values.append(value)
         if is_static(value) and bool(value) is absorbing:
@@ -233,11 +242,22 @@ def _boolean(ctx: Context, node: ast.BoolOp) -> object:
     return result
 
 
+def _guarded(ctx: Context, node: ast.BoolOp, values: Sequence[object], position: int) -> object:
+    """`i < n and x[i] > 0`: what follows the first operands is looked at only where they leave it open."""
+    word, absorbing = ("or", True) if isinstance(node.op, ast.Or) else ("and", False)
+    conditions = [ctx.condition(value, f"an operand of `{word}`") for value in values]
+    first = functools.reduce(lambda one, other: ctx.scalar_op(f"{word}_", one, other), [c for c in conditions if not isinstance(c, bool)])
+    later = node.values[position:]
+    rest = later[0] if len(later) == 1 else ast.copy_location(ast.BoolOp(node.op, later), node)
+    known = ast.copy_location(ast.Constant(absorbing), node)
+    return branches.choose(ctx, first, *((known, rest) if absorbing else (rest, known)))
+
+
 def _conditional(ctx: Context, node: ast.IfExp) -> object:
     condition = ctx.test(node.test, "the condition")
     if isinstance(condition, bool):
         return ctx.value(node.body if condition else node.orelse)
-    return branches.choose(ctx, condition, node)
+    return branches.choose(ctx, condition, node.body, node.orelse)
 
 
 # collections ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import ParserTypeError
 
@@ -43,3 +44,61 @@ def test_a_value_of_two_kinds_is_refused(value: str, make_kernel: MakeKernel) ->
     kernel = make_kernel(KERNEL.replace("{lines}", f"t = x * float({value})"))
     with pytest.raises(ParserTypeError, match="must be a BOOL"):
         kernel(np.zeros((1, 2), np.float32), 1)
+
+
+@pl.jit.inline
+def count(t: pl.Tensor):
+    t[:] = t + 1.0
+    return pl.cast(pl.read(t, [0, 0]), pl.INT64)
+
+
+@pl.jit(runtime_scalars=("s",))
+def guarded(x: pl.Tensor, s: pl.INT64, seen: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor]):
+    t = x
+    if s >= 0 and s < 2 and pl.read(x, [0, s]) > 1.5:
+        t = t + 10.0
+    if s < 0 or pl.read(x, [0, s % 2]) > 1.5:
+        t = t + 100.0
+    if s > 0 and count(seen) > 2:
+        t = t + 1000.0
+    i = s
+    while 0 <= i < pl.read(x, [0, i]) or i == 1:
+        i = i + 1 if i < 1 else -3
+    out[:] = t + 10000.0 * pl.cast(i, pl.FP64)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "reference"])
+def test_what_follows_is_looked_at_only_where_it_is_open(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would be a read past the end of `x`, and `seen` would change."""
+    monkeypatch.setenv("TILEJIT_PLATFORM", platform)
+    x, seen = np.array([[1.0, 2.0]]), np.array([[1.0]])
+    assert [guarded(x, s, seen)[0, 0] for s in (-1, 0, 1, 1)] == [101 - 10000, 1 - 30000, 111 - 30000, 1111 - 30000]
+    assert seen == 3
+
+
+def test_extents_of_parameters_that_are_bound_anew() -> None:
+    m, k = pl.dynamic("M"), pl.dynamic("K")
+
+    @pl.jit
+    def swapped(x: pl.Tensor[[m, 4], pl.FP64], y: pl.Tensor[[k, 4], pl.FP64], out: pl.Out[pl.Tensor[[1, 4], pl.FP64]]):
+        n = x.shape[0] * 10000
+        x, y = y, x
+        t = pl.create_tensor([1, 4], dtype=pl.FP64, init_value=0)
+        for i in pl.range(x.shape[0]):
+            t[:] = t + x[i : i + 1, :]
+        out[:] = t + pl.cast(n + y.shape[0] * 100 + m * 10, pl.FP64)
+
+    for rows, others in ((3, 5), (5, 3), (2, 6)):
+        assert swapped(np.ones((rows, 4)), np.ones((others, 4)))[0, 0] == rows * 10000 + rows * 110 + others
+
+
+SHAPE = pl.Tensor[[1, 2], pl.FP32]
+
+
+def test_a_local_is_annotated_by_another_name_of_a_type() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        y: SHAPE = x + 1.0
+        out[:] = y
+
+    assert kernel(np.zeros((1, 2), np.float32)).tolist() == [[1.0, 1.0]]

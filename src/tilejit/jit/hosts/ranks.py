@@ -26,7 +26,7 @@ from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
 from tilejit.runtime.ranks.host import Recorder
-from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
+from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.resident import Sharded, StackedDeviceTensor, array_of, home_of
 from tilejit.runtime.targets import HOST
 from tilejit.types.annotations import DynVar, WindowAnnotation
@@ -185,8 +185,18 @@ def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, obje
         "the kernels that are launched": [target.text(entry) for target, entry in recorder.launched],
         "the shapes of the arguments": [(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors],
         "the scalars": scalars,
-        "the launches": [(step.rank, step.name) for step in recorder.plan.steps],
+        "the launches": [(step.rank, step.name, [*map(_shown, step.given)]) for step in recorder.plan.steps],
     }
+
+
+def _shown(value: object) -> object:
+    """What a launch gives to its kernel, as other processes would say it: parts of tensors by their places, numbers as they are."""
+    if isinstance(value, HostTensor):
+        return (_shown(value.whole), value.at) if value.whole is not None else (value.name, value.shape)
+    if isinstance(value, Window | GroupOf):
+        window = value.window if isinstance(value, GroupOf) else value
+        return window.buffer.name, window.shape, type(value).__name__
+    return type(value).__name__, repr(value)
 
 
 def _returned(result: object, tensors: Mapping[str, HostTensor], new: Mapping[str, object]) -> list[str]:

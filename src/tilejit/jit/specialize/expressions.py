@@ -23,9 +23,12 @@ from tilejit.jit.specialize.owned import taken_over
 from tilejit.jit.specialize.symbols import Symbol
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, literal, number_node
 from tilejit.jit.specialize.walk import Folded, Walk
-from tilejit.types.annotations import DynVar
+from tilejit.types.annotations import DirectedAnnotation, DynVar, ScalarAnnotation, TensorAnnotation, TileAnnotation
 from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType
+
+_KINDS = (int, float, bool, str, list, tuple, dict)
+"""Types of Python that annotate locals."""
 
 
 class Expressions(Walk):
@@ -114,6 +117,9 @@ class Expressions(Walk):
         carriers = [(name, type.shape.index(dim)) for name, type in self.params.items() if isinstance(type, BufferType) and dim in type.shape]
         assert carriers, dim
         name, axis = next((carrier for carrier in carriers if carrier[0] not in self.definition.stores), carriers[0])
+        if name in self.definition.stores:  # it may hold another tensor by now
+            self.extents.setdefault(dim, (self.free_name("extent"), name, axis))
+            return at(ast.Name(self.extents[dim][0], ast.Load()), node)
         return relocated(expression(f"pl.tensor.dim({name}, {axis})"), node)
 
     # attributes and subscripts --------------------------------------------------------------------------------------------
@@ -279,9 +285,13 @@ class Expressions(Walk):
                 raise ParserTypeError("this annotation is not an expression", span=self.definition.span(node)) from None
         self.in_annotation = True
         try:
-            return self.rewrite(node)
+            text, value = self.fold(node)
         finally:
             self.in_annotation = False
+        alias = value.value if isinstance(value, Static) and isinstance(node, ast.Name | ast.Attribute) else None
+        if isinstance(alias, TensorAnnotation | TileAnnotation | ScalarAnnotation | DirectedAnnotation):
+            return relocated(expression(repr(alias)), node)
+        return at(ast.Name(cast("type", alias).__name__, ast.Load()), node) if any(alias is kind for kind in _KINDS) else text
 
 
 def _written_index(value: Static, place: ast.expr) -> list[tuple[ast.expr, Abstract | slice]] | None:

@@ -15,7 +15,7 @@ from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.nodes import at, evaluated
 from tilejit.jit.specialize.owned import taken_over
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown
+from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, Unknown, joined, without_value
 from tilejit.jit.specialize.walk import Folded
 from tilejit.types.values import BufferType, TileType
 
@@ -103,8 +103,8 @@ class Operators(Expressions):
         if isinstance(test, Static):
             self.keep_calls(test_node)
             return self.fold(node.body if self.truth(test, node.test) else node.orelse)
-        body, orelse = self._perhaps(node.body)[0], self._perhaps(node.orelse)[0]
-        return at(ast.IfExp(test_node, body, orelse), node), UNKNOWN
+        (body, one), (orelse, other) = self._perhaps(node.body), self._perhaps(node.orelse)
+        return at(ast.IfExp(test_node, body, orelse), node), without_value(joined(self.opened(one), self.opened(other)))
 
     def _perhaps(self, node: ast.expr) -> Folded:
         """An expression that the run may skip."""

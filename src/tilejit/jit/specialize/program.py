@@ -203,7 +203,8 @@ class Specializer:
         body = self.body(definition, types)
         bind_symbols(body, types)
         prologue = _rebound_scalars(definition, body, types)
-        statements = prologue + body.whole(definition.text.node.body)
+        statements = body.whole(definition.text.node.body)
+        statements = [*prologue, *_extents_read(body, definition), *statements]
         if has_effects(statements, self.acting):
             self.acting.add(name)
         arguments = [ast.arg("self")] + [node for param in definition.params for node in _parameters(param, param.name, types, names, body)]
@@ -273,6 +274,13 @@ def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[st
             statement = ast.Assign([ast.Name(param.name, ast.Store())], relocated(value, place))
             out.append(ast.fix_missing_locations(ast.copy_location(statement, place)))
     return out
+
+
+def _extents_read(body: Statements, definition: Definition) -> list[ast.stmt]:
+    """Extents of parameters that are bound anew later on."""
+    first = definition.text.node.body[0]
+    rows = [(label, relocated(expression(f"pl.tensor.dim({name}, {axis})"), first)) for label, name, axis in body.extents.values()]
+    return [at(ast.Assign([at(ast.Name(label, ast.Store()), first)], read), first) for label, read in rows]
 
 
 # signatures as text ---------------------------------------------------------------------------------------------------

@@ -189,5 +189,7 @@ def joined(one: Abstract, other: Abstract) -> Abstract:
         return both if isinstance(both, (BufferType, TileType)) else UNKNOWN
     if same(one, other):
         return one
-    kind = without_value(one)
-    return kind if isinstance(kind, RuntimeValue) and kind == without_value(other) else UNKNOWN
+    kind, other = without_value(one), without_value(other)
+    if not isinstance(kind, RuntimeValue) or not isinstance(other, RuntimeValue):
+        return UNKNOWN
+    return kind if kind == other else RuntimeValue()

@@ -54,6 +54,8 @@ class Walk(Objects):
         """Locals whose assignment vanished because they only name a constant extent, or an object that no text can stand for."""
         self.dims: dict[Symbol, DynDim] = {}
         """The extents that the function's own symbols stand for."""
+        self.extents: dict[DynDim, tuple[str, str, int]] = {}
+        """Names for extents of parameters that the body binds anew, read at its start, each with its parameter and axis."""
         self.in_annotation = False
         self.substituted: dict[str, Folded] = {}
         """Names of comprehensions, by what they stand for in this turn."""

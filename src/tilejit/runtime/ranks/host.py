@@ -195,7 +195,7 @@ class Recorder:
             for tensor, array in zip(new, made if isinstance(made, tuple) else (made,), strict=True) if new else ():
                 call.memory.take(rank, tensor.array, array)
 
-        self.events.append(Step(rank, target.name, run, reads, [*writes, *new], span))
+        self.events.append(Step(rank, target.name, run, reads, [*writes, *new], span, order))
         results = [*new] if new else writes
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 

@@ -121,6 +121,8 @@ class Step:
     reads: Sequence[HostTensor] = ()
     writes: Sequence[HostTensor] = ()
     span: Span | None = None
+    given: Sequence[object] = ()
+    """What a launch gives to its kernel, in order."""
     number: int = 0
     """Among the steps of its rank."""
     after: list[Step] = field(default_factory=list["Step"])
