@@ -44,23 +44,25 @@ def _pointer(self: Raiser, op: PtoOp) -> Pointer:
     return found
 
 
-def _addptr(self: Raiser, op: PtoOp) -> None:
+def _moved(self: Raiser, op: PtoOp) -> Pointer:
+    """The pointer of an op, as far on as its offset says."""
     pointer = _pointer(self, op)
-    moved = self.plus(pointer.offset, self.number(op.operand("offset")))
-    self.values[op.results[0]] = Pointer(pointer.buffer, moved, pointer.element)
+    return Pointer(pointer.buffer, self.plus(pointer.offset, self.number(op.operand("offset"))), pointer.element)
+
+
+def _addptr(self: Raiser, op: PtoOp) -> None:
+    self.values[op.results[0]] = _moved(self, op)
 
 
 def _load_scalar(self: Raiser, op: PtoOp) -> None:
-    pointer = _pointer(self, op)
-    place = self.plus(pointer.offset, self.number(op.operand("offset")))
-    self.values[op.results[0]] = self.as_scalar(self.build.read(pointer.buffer, [self.ssa(place)]), op.results[0].type)
+    pointer = _moved(self, op)
+    self.values[op.results[0]] = self.as_scalar(self.build.read(pointer.buffer, [self.ssa(pointer.offset)]), op.results[0].type)
 
 
 def _store_scalar(self: Raiser, op: PtoOp) -> None:
-    pointer = _pointer(self, op)
-    place = self.plus(pointer.offset, self.number(op.operand("offset")))
+    pointer = _moved(self, op)
     dtype = d.shaped_type(pointer.buffer).dtype
-    self.build.write(pointer.buffer, [self.ssa(place)], self.cast(self.scalar(op.operand("value")), dtype))
+    self.build.write(pointer.buffer, [self.ssa(pointer.offset)], self.cast(self.scalar(op.operand("value")), dtype))
 
 
 def _declared_shape(op: PtoOp) -> tuple[int | None, ...]:
