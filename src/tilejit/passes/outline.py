@@ -196,10 +196,8 @@ class _Outliner:
         kernel = Kernel(self.kernel_name(op.static("name_hint")))
         for argument in block.args:
             kernel.inside[argument] = _block_index(kernel.body, name_of(argument))
-        attrs = op.static("options", {})
-        assert isinstance(attrs, dict)
         body = [inner for inner in block.ops if inner is not terminator]
-        self.finish(kernel, body, crossing, anchor, op.blocks, attrs)
+        self.finish(kernel, body, crossing, anchor, op.blocks, op.options)
         for result, value in zip(op.results, yielded, strict=True):
             outer = crossing.get(value, value)
             if value in crossing and isinstance(d.type_of(value), ScalarType):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Data, Operation, SSAValue, TypeAttribute
@@ -69,6 +69,20 @@ class SpanAttr(Data[Span | None]):
         if self.data is not None:
             with printer.in_angle_brackets():
                 printer.print_string_literal(str(self.data))
+
+
+_T = TypeVar("_T")
+
+
+class stated(property, Generic[_T]):
+    """What an op states: a compile-time attribute by its name, with its type."""
+
+    def __init__(self, name: str, default: object = None) -> None:
+        super().__init__(lambda op: op.static(name, default))
+
+    if TYPE_CHECKING:  # It is asked of ops only, never of their class.
+
+        def __get__(self, instance: TileOp, owner: type | None = None) -> _T: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class TileOp(IRDLOperation):

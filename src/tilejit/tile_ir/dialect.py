@@ -34,7 +34,7 @@ Every op may carry `span` (where it came from) and `hint` (the user's name of it
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Dialect
@@ -52,7 +52,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator
 
-from tilejit.tile_ir.attributes import IRType, SpanAttr, Static, TileOp
+from tilejit.tile_ir.attributes import IRType, SpanAttr, Static, TileOp, stated
 from tilejit.tile_ir.attributes import buffer_type as buffer_type
 from tilejit.tile_ir.attributes import enclosing as enclosing
 from tilejit.tile_ir.attributes import end_of as end_of
@@ -70,9 +70,7 @@ class ConstOp(TileOp):
     name = "tile.const"
     result = result_def()
 
-    @property
-    def value(self) -> int | float | bool:
-        return cast("int | float | bool", self.static("value"))
+    value = stated[int | float | bool]("value")
 
 
 class RowOp(TileOp):
@@ -80,17 +78,9 @@ class RowOp(TileOp):
 
     args = var_operand_def()
 
-    @property
-    def op(self) -> str:
-        return cast(str, self.static("op"))
-
-    @property
-    def groups(self) -> tuple[tuple[str, int], ...]:
-        return cast("tuple[tuple[str, int], ...]", self.static("groups"))
-
-    @property
-    def statics(self) -> dict[str, Any]:
-        return cast("dict[str, Any]", self.static("statics", {}))
+    op = stated[str]("op")
+    groups = stated[tuple[tuple[str, int], ...]]("groups")
+    statics = stated[dict[str, Any]]("statics", {})
 
 
 @irdl_op_definition
@@ -128,9 +118,7 @@ class WindowOp(TileOp):
     result = result_def()
     irdl_options = (AttrSizedOperandSegments(),)
 
-    @property
-    def drop(self) -> tuple[int, ...]:
-        return cast("tuple[int, ...]", self.static("drop", ()))
+    drop = stated[tuple[int, ...]]("drop", ())
 
 
 @irdl_op_definition
@@ -247,9 +235,7 @@ class AxisOp(TileOp):
     source = operand_def()
     result = result_def()
 
-    @property
-    def axis(self) -> int:
-        return cast(int, self.static("axis"))
+    axis = stated[int]("axis")
 
 
 @irdl_op_definition
@@ -312,6 +298,7 @@ class RegionOp(TileOp):
     blocks = opt_operand_def()
     results_ = var_result_def()
     body = region_def("single_block")
+    options = stated[dict[str, Any]]("options", {})
 
 
 @irdl_op_definition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import (
@@ -15,7 +15,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 
-from tilejit.tile_ir.attributes import TileOp, end_of, type_of
+from tilejit.tile_ir.attributes import TileOp, end_of, stated, type_of
 from tilejit.tile_ir.attributes import ir_types as ir_types
 from tilejit.tile_ir.attributes import shaped_type as shaped_type
 from tilejit.tile_ir.attributes import statics as statics
@@ -54,19 +54,10 @@ class FuncOp(TileOp):
         """What kind of function it is."""
         return FunctionType(self.static("kind"))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the parameters."""
-        return cast("tuple[str, ...]", self.static("params"))
-
-    @property
-    def directions(self) -> tuple[str, ...]:
-        return cast("tuple[str, ...]", self.static("directions"))
-
-    @property
-    def attrs(self) -> dict[str, Any]:
-        return cast("dict[str, Any]", self.static("attrs", {}))
-
+    names = stated[tuple[str, ...]]("params")
+    """Of the parameters."""
+    directions = stated[tuple[str, ...]]("directions")
+    attrs = stated[dict[str, Any]]("attrs", {})
     @property
     def params(self) -> list[Param]:
         """Name, type and direction of each parameter."""

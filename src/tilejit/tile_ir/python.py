@@ -280,9 +280,7 @@ class _FunctionPrinter:
         self.line(f"{names} = {self.prefix}.yield_({', '.join(self.show(value) for value in op.values)})")
 
     def region(self, op: d.RegionOp) -> None:
-        options = op.static("options", {})
-        assert isinstance(options, dict)
-        hints = [_HINTS[name].format(p=self.prefix, value=static_text(value, self.prefix)) for name, value in options.items()]
+        hints = [_HINTS[name].format(p=self.prefix, value=static_text(value, self.prefix)) for name, value in op.options.items()]
         facts = [f"optimizations=[{', '.join(hints)}]"] if hints else []
         if op.static("name_hint") is not None:
             facts.append(f"name_hint={op.static('name_hint')!r}")
