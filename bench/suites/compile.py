@@ -127,7 +127,7 @@ def many(x: pl.Tensor, w: pl.Tensor, out: pl.InOut[pl.Tensor]):
 
 
 def large(rng: np.random.Generator) -> Pair:
-    """A program of 40 functions and 60,000 lines of LLVM text, on two processors and on one."""
+    """40 functions, on two processors and on one: 60,000 lines of LLVM text when the target was set, 45,000 since a kernel asks for its memory once."""
     args = tuple(rng.standard_normal(shape, np.float32) for shape in ((32, 48), (48, 48), (32, 48)))
 
     def on(threads: int) -> object:
@@ -141,7 +141,8 @@ def large(rng: np.random.Generator) -> Pair:
             many(*args[:2], out)
         np.testing.assert_array_equal(results[0], results[1])
 
-    return Pair("compile 40 functions, 60,000 LLVM lines", "one processor", lambda: on(2), lambda: on(1), samples=3, check=check, target=Target(1, 3_000_000))
+    name = "compile 40 functions, once 60,000 LLVM lines"
+    return Pair(name, "one processor", lambda: on(2), lambda: on(1), samples=3, check=check, target=Target(1, 3_000_000))
 
 
 def cases() -> Iterator[Pair]:

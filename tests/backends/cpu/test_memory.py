@@ -20,6 +20,7 @@ from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.dtypes import COMPLEX64, FP16, FP32, INT16, INT32, INT64, UINT8, DType
 from tilejit.errors import OutOfBoundsError, ResourceError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.passes.pairs import split_complex
+from tilejit.runtime.call import abi
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType, ValueType
@@ -103,6 +104,25 @@ def test_more_scratch_than_there_is_stops_with_a_clear_error(monkeypatch: pytest
     check(source, [10, random(rng, (1, 8))])
     with pytest.raises(ResourceError, match="scratch memory"):
         run_native(source, "kernel", [1 << 30, random(rng, (1, 8))])
+
+
+def test_scratch_at_known_places_is_asked_for_once_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def body(k: Kernel, x: SSAValue, out: SSAValue) -> None:
+        t = k.tile(x, [0, 0], [48, 48])
+        k.put(k.op("neg", t), out)
+        for _ in range(3):
+            t = k.op("matmul", t, k.op("transpose", t, axis1=0, axis2=1))
+        k.put(t, out)
+
+    source = program([buffer(48, 48), buffer(48, 48)], body)
+    x, out = random(rng, (48, 48)) / 48, random(rng, (48, 48))
+    check(source, [x, out])
+    assert lower(source, CompileOptions()).text.count(f"ptr %context, i64 {abi.ARENA_END}\n") == 1
+    monkeypatch.setenv("TILEJIT_ARENA_BYTES", "16K")
+    copy = out.copy()
+    with pytest.raises(ResourceError, match="scratch memory"):
+        run_native(source, "kernel", [x, copy])
+    np.testing.assert_array_equal(copy, out)
 
 
 # views ------------------------------------------------------------------------------------------------------------------

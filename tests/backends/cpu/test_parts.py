@@ -75,7 +75,7 @@ def compiled_parts(text: str, ahead: bool = False) -> list[bytes] | None:
 
 @pytest.fixture
 def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_LINES", 50)
+    monkeypatch.setattr(parts, "PART_LINES", 33)
     monkeypatch.setattr(workshop, "thread_count", lambda: 2)
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 """Bytes to which scratch memory is aligned."""
+_AT_ONCE = 1 << 16
+"""Bytes of scratch memory that a function may ask for when it begins, be they needed in the end or not: what lies further on is asked for where it is taken."""
 
 
 @dataclass
@@ -80,6 +82,10 @@ class FunctionWriter:
         self.block_count = Value("%blocks", "i64")
         self.top = Value("%arena", "ptr")
         """First free byte of scratch memory."""
+        self.places = {self.top.text: 0}
+        """How far from the start of it places are, where that is known."""
+        self.at_once: tuple[int, Span | None] | None = None
+        """Bytes that are asked for when the function begins, and who takes the last of them; None: everybody asks."""
         self.values: dict[SSAValue, Storage] = {}
         self.targets: dict[SSAValue, Array] = {}
         """Where a value should be computed, decided before it is."""
@@ -154,11 +160,31 @@ class FunctionWriter:
         rounded = padded // ALIGNMENT * ALIGNMENT if isinstance(padded, int) else e.inst("i64", f"and {padded}, {-ALIGNMENT}")
         start = self.top
         self.top = e.inst("ptr", f"getelementptr i8, ptr {start.text}, {e.i64(rounded)}")
-        slot = e.offset(self.context, abi.ARENA_END, "i64")
-        end = e.load("ptr", slot, 8)
-        room = e.inst("i64", f"sub i64 {e.address(end).text}, {e.address(start).text}")
-        self.fail_if(e.icmp("slt", room, rounded), memory_failure(span), [rounded, room])
+        if isinstance(rounded, int) and (place := self.places.get(start.text)) is not None:
+            reached = self.places[self.top.text] = place + rounded
+            if self.at_once is not None and reached <= _AT_ONCE:
+                self.at_once = max(self.at_once, (reached, span), key=lambda asked: asked[0])
+                return start
+        self._ask_for(rounded, start, span)
         return start
+
+    def _ask_for(self, size: Index, start: Value, span: Span | None) -> None:
+        """Fail where so many bytes are not there."""
+        e = self.e
+        end = e.load("ptr", e.offset(self.context, abi.ARENA_END, "i64"), 8)
+        room = e.inst("i64", f"sub i64 {e.address(end).text}, {e.address(start).text}")
+        self.fail_if(e.icmp("slt", room, size), memory_failure(span), [size, room])
+
+    @contextmanager
+    def asking_at_once(self) -> Generator[None]:
+        """A function whose whole body is written inside asks for scratch memory once, as far as it takes it at known places."""
+        arena, self.at_once = self.top, (0, None)
+        with self.e.begun_by() as before:
+            yield
+            size, span = self.at_once
+            before()
+            if size:
+                self._ask_for(size, arena, span)
 
     def new_array(self, dtype: DType, shape: Sequence[Index], valid: Sequence[Index] | None = None, span: Span | None = None) -> Array:
         """A dense array in scratch memory."""

@@ -104,9 +104,10 @@ def _write_function(unit: Unit, function: d.FuncOp) -> None:
     params = [Value(f"%{name}", "i64" if name.startswith("block") else "ptr") for name in ("args", "context", "arena", "block", "blocks")]
     emitter = Emitter(unit.module, calls.internal_name(function.symbol), "i64", params, linkage="internal")
     f = FunctionWriter(unit, emitter, RULES)
-    slot = calls.bind_parameters(f, function, params[0])
-    f.block(function.body.block)
-    calls.write_return(f, function, params[0], slot)
+    with f.asking_at_once():
+        slot = calls.bind_parameters(f, function, params[0])
+        f.block(function.body.block)
+        calls.write_return(f, function, params[0], slot)
     emitter.finish()
 
 

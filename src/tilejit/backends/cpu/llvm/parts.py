@@ -14,9 +14,9 @@ from tilejit.backends.cpu.llvm.text import Module
 from tilejit.backends.cpu.llvm.workshop import Workshop
 
 T = TypeVar("T")
-PART_LINES = 4000
-"""Lines of a part."""
-LEAST_PARTS = 4
+PART_LINES = 2000
+"""Lines of a part: few, so that whoever is done first does not wait long for who has the last one."""
+LEAST_PARTS = 6
 """A module of fewer parts stays in one piece, because another process takes a tenth of a second to start."""
 
 _FUNCTION = re.compile(r"^define (?P<header>.*?)\{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
@@ -55,21 +55,25 @@ class Cutter:
 
     def grown(self, module: Module) -> None:
         """Look at a module that has one more function: parts of a large one can go ahead."""
-        if _lines(module, self._seen) < PART_LINES * (1 if self._seen else LEAST_PARTS) or not _possible():
+        lines, least = _lines(module, self._seen), PART_LINES * (1 if self._seen else LEAST_PARTS)
+        if lines < least // 2 or not _possible():
+            return
+        self._workshop.expect()
+        if lines < least:
             return
         self._look_at(islice(module.functions.values(), self._seen, None))
         self._seen = len(module.functions)
         known = {**self._found, **_functions(LOOK_TEXT)}
         names = _complete(known.values(), set(_NAME.findall(self._all_but_functions(module))))
         ready = [function for function in self._waiting if function.uses <= names]
-        self._cut(module, known, ready, sum(function.lines for function in ready) // PART_LINES)
+        self._cut(module, known, ready, _count(ready))
 
     def objects(self, module: Module) -> list[bytes] | None:
         """The objects of a module, now that all of it is there; None: it stays in one piece."""
         if _lines(module) < PART_LINES * LEAST_PARTS or not _possible():
             return None
         self._look_at([*islice(module.functions.values(), self._seen, None), *([LOOK_TEXT] if module.looks else [])])
-        self._cut(module, self._found, self._waiting, max(sum(function.lines for function in self._waiting) // PART_LINES, 1))
+        self._cut(module, self._found, self._waiting, max(_count(self._waiting), 1))
         return self._workshop.objects() if len(self._workshop) > 1 else None
 
     def _look_at(self, texts: Iterable[str]) -> None:
@@ -98,6 +102,11 @@ def _possible() -> bool:
 def _lines(module: Module, first: int = 0) -> int:
     """Lines of the functions from one on."""
     return sum(text.count("\n") for text in islice(module.functions.values(), first, None))
+
+
+def _count(functions: Iterable[_Function]) -> int:
+    """Parts that these functions are."""
+    return round(sum(function.lines for function in functions) / PART_LINES)
 
 
 def _functions(text: str) -> dict[str, _Function]:

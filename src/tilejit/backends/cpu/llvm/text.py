@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -141,6 +141,19 @@ class Emitter:
     def finish(self) -> None:
         """Add the function to its module."""
         self.module.functions[self.name] = "\n".join([self._header + " {", "entry:", *self._allocas, *self._lines, "}", ""])
+
+    @contextmanager
+    def begun_by(self) -> Generator[Callable[[], None]]:
+        """What is written inside after a call of what this gives comes before all that was written until then."""
+        self.label = later = self.fresh("begin")
+        lines = self._lines
+
+        def before() -> None:
+            self._lines, self.label = [], "entry"
+
+        yield before
+        self.br(later)
+        self._lines += [f"{later}:", *lines]
 
     def mark(self) -> int:
         """The present position, for lines that can only be written later (phis of a loop head)."""

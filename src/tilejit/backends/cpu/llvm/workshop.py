@@ -48,8 +48,12 @@ class Workshop:
 
     def add(self, text: str) -> None:
         """One more module, which another process may begin at once."""
-        self._waiting.put(len(self._texts))
         self._texts.append(text)
+        self._waiting.put(len(self._texts) - 1)
+        self.expect()
+
+    def expect(self) -> None:
+        """A module is to come: another process may get ready for it, if there are to be more."""
         if len(self._threads) < thread_count() - 1 and sys.executable:
             self._threads.append(Thread(target=self._help, name="tilejit-llvm", daemon=True))
             self._threads[-1].start()
