@@ -214,10 +214,12 @@ _DATA_AT = 40  # PyArrayInterface: two, nd, typekind, itemsize, flags, shape, st
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 
 
+_HEADER = object.__basicsize__
+
+
 def _address_offset() -> int | None:
     samples = [np.zeros(3), np.zeros((2, 5), np.int8)[1:]]
-    at = 16
-    return at if WORDS is not None and all(word_at(id(sample) + at) == _address_in_struct(sample) for sample in samples) else None
+    return _HEADER if WORDS is not None and all(word_at(id(sample) + _HEADER) == _address_in_struct(sample) for sample in samples) else None
 
 
 ADDRESS_AT = _address_offset()
@@ -225,7 +227,7 @@ ADDRESS_AT = _address_offset()
 
 
 def _address_in_object(array: np.ndarray) -> int:
-    return word_at(id(array) + 16)
+    return word_at(id(array) + _HEADER)
 
 
 data_address: Callable[[np.ndarray], int] = _address_in_struct if ADDRESS_AT is None else _address_in_object

@@ -18,6 +18,7 @@ from tilejit.jit.reads.owners import maybe_definition, owner_first
 from tilejit.jit.reads.questions import MISSING, answered
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import is_same, words_of
+from tilejit.lazy import lazy
 from tilejit.runtime.call.bindings import Word, annotation_words, function_words
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS, comparison
@@ -49,6 +50,22 @@ class FunctionState:
             if (found := replaced_part(function, parts)) is not None:
                 return function, *found
         return None
+
+    def tests(self, names: dict[str, object]) -> list[str]:
+        """The same as expressions; `names` is what they can refer to."""
+        names["replaced_part"] = replaced_part
+        tests: list[str] = []
+        for number, (function, parts) in enumerate(self._parts.items()):
+            code, defaults, by_name, annotations = parts
+            names |= {f"f{number}": function, f"p{number}": parts, f"c{number}": code, f"s{number}": defaults}
+            tests += [f"f{number}.__code__ is c{number}", f"f{number}.__defaults__ is s{number}"]
+            if by_name is None and isinstance(annotations, dict):
+                values = cast("dict[str, object]", annotations)
+                names |= {f"n{number}": list(values), f"i{number}": list(map(id, values.values()))}
+                tests += [f"f{number}.__kwdefaults__ is None", f"[*(a := f{number}.__annotations__)] == n{number}", f"[*map(id, a.values())] == i{number}"]
+            else:
+                tests.append(f"replaced_part(f{number}, p{number}) is None")
+        return tests
 
     def words(self) -> list[Word]:
         return [word for function in self._parts for word in (*function_words(function), *annotation_words(function))]
@@ -120,6 +137,11 @@ class Watch:
             self._renewals += 1
             return self.renew()
         return now.functions.replaced() is None and (now.leads_on() or now.asked() is not None)
+
+    def lookups(self) -> Callable[[], bool] | None:
+        """A function that tells without asking that nothing changed, where no words do; None: it would not know now."""
+        now = self._now
+        return now.lookups if now.questions.words is None and now.leads_on() else None
 
     def described(self) -> str:
         """Every question with its tier and cost, in words."""
@@ -202,6 +224,17 @@ class _Learned:
             if names.get(name, MISSING) is not value or (module is not None and type(module) is not types.ModuleType):
                 return False
         return True
+
+    @lazy
+    def lookups(self) -> Callable[[], bool]:
+        """`leads_on` and the functions in one expression, for interpreters of which no words are known."""
+        names: dict[str, object] = {"MISSING": MISSING, "Module": types.ModuleType}
+        tests = self.functions.tests(names)
+        for number, (owner, name, value, module) in enumerate(self._direct or ()):
+            names |= {f"d{number}": owner, f"v{number}": value, f"m{number}": module}
+            tests.append(f"d{number}.get({name!r}, MISSING) is v{number}")
+            tests += [f"type(m{number}) is Module"] if module is not None else []
+        return cast("Callable[[], bool]", eval(f"lambda: {' and '.join(tests) or True}", names))  # our own text: names are spelt as strings
 
     def asked(self) -> list[object] | None:
         """The objects of now, everything asked again in order; None when an answer changed."""

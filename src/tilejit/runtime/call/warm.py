@@ -64,6 +64,8 @@ class Watch(Protocol):
 
     def holds(self) -> bool: ...
 
+    def lookups(self) -> Callable[[], bool] | None: ...
+
     def renew(self) -> bool: ...
 
     def asker(self, questions: Sequence[object], refused: set[int]) -> Callable[[], bool] | None: ...
@@ -119,7 +121,10 @@ class WarmCalls:
     def run(self, args: tuple[object, ...]) -> object:
         """Run the kernel if this very signature was called before and nothing changed since; MISS: it is for the long way."""
         watches, latest = self.watches, self._latest
-        if latest is None or not self._settings.hold() or not self._stand(watches):
+        if latest is None or not self._settings.hold():
+            return MISS
+        about, same, ask = self._standing
+        if (about is not watches or ask is not None or not same()) and not self._stand(watches):
             return MISS
         if self._attached and self._path is not None and not self._path.watching():
             return MISS  # the long way watches anew, so that the next call is native again
@@ -141,7 +146,7 @@ class WarmCalls:
         about, same, ask = self._standing
         if about is not watches or not same():
             if not all(watch.same_words() for watch in watches):
-                return all(watch.holds() for watch in watches)
+                return all(watch.holds() for watch in watches) and self._lead_on(watches)
             questions = [watch.questions for watch in watches]
             same, ask = comparison([word for one in questions for word in one.words or ()]), self._asker(watches, questions)
             self._standing = watches, same, ask
@@ -154,6 +159,13 @@ class WarmCalls:
             self._standing = _NOTHING  # it may be others that are asked about from now on
             return False
         return same()
+
+    def _lead_on(self, watches: Sequence[Watch]) -> bool:
+        """Everything was asked again; where lookups can tell that the next time, they will."""
+        lookups = [watch.lookups() for watch in watches]
+        if len(lookups) == 1 and lookups[0] is not None:
+            self._standing = watches, lookups[0], None
+        return True
 
     def _asker(self, watches: Sequence[Watch], questions: list[Questions]) -> Callable[[], bool] | None:
         """A function for what the specialisations ask now; the same one while that is the same."""
@@ -336,6 +348,8 @@ class SettingsWatch:
         """Whether no setting changed; costs one word while nothing in the environment did."""
         if _ENVIRONMENT is not None and WORDS is not None and WORDS[_ENVIRONMENT] == self._version and settings.is_known():
             return True
+        if _ENVIRONMENT is None:
+            return settings.snapshot() == self._seen
         version = _environment_version()
         if settings.snapshot() != self._seen:
             return False

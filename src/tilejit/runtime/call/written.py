@@ -49,13 +49,29 @@ class Launch:
 
     def lines(self, block: Sequence[str], names: dict[str, object]) -> list[str]:
         """What starts the code, given the expressions of the argument block; `names` is what the lines can refer to."""
-        names["pack"] = struct.Struct(f"={self.slots}Q").pack
-        packed = f"pack({', '.join(block)})"
+        packed = _packed(block, names)
         if self.bare is None:
             names["launch"] = self.run
             return [f"launch({packed})"]
         names |= {"code": self.bare, "Context": CONTEXT, "failed": self.failed, "values_of": values_of}
         return ["context = Context()", f"status = code({packed}, context)", "if status: failed(status, values_of(context))"]
+
+
+def _packed(block: Sequence[str], names: dict[str, object]) -> str:
+    """The argument block as bytes; neighbours that are numbers already are packed now."""
+    form, parts = "=", list[str]()
+    for known, slots in itertools.groupby(block, str.isdigit):
+        if known:
+            numbers = [int(slot) for slot in slots]
+            parts.append(f"k{len(parts)}")
+            names[parts[-1]] = struct.pack(f"={len(numbers)}Q", *numbers)
+            form += f"{8 * len(numbers)}s"
+        else:
+            expressions = list(slots)
+            parts += expressions
+            form += f"{len(expressions)}Q"
+    names["pack"] = struct.Struct(form).pack
+    return f"pack({', '.join(parts)})"
 
 
 class Start(Protocol):
