@@ -64,7 +64,8 @@ def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], b
     if not 0 < code.co_firstlineno <= len(whole):
         raise SourceNotFoundError(
             f"the source of `{plain.__qualname__}` cannot be found ({code.co_filename})",
-            help="define it in a file or a notebook cell, run the file by its name instead of through a pipe, or register the text with linecache",
+            help="define it in a file or a notebook cell, run the file by its name instead of through a pipe, or register the text with linecache; "
+            "without its source (TILEJIT_RUN_ONLY=1) a kernel is found if its .pyc was compiled under the file name that the cache was filled with",
         )
     block = _block(code, whole, code.co_firstlineno)
     if known is not None and known(block):

@@ -102,3 +102,22 @@ def test_a_local_is_annotated_by_another_name_of_a_type() -> None:
         out[:] = y
 
     assert kernel(np.zeros((1, 2), np.float32)).tolist() == [[1.0, 1.0]]
+
+
+@pl.jit.inline
+def halved(x: pl.Tensor):
+    return x * 0.5
+
+
+def test_the_width_of_a_window_by_a_number_that_is_computed() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        parts = 4
+        size = x.shape[1] // parts
+        for g in pl.range(parts):
+            c = g * size
+            out[:, c : c + size] = halved(x[:, c : c + size])
+
+    x, out = np.arange(16, dtype=np.float32).reshape(2, 8), np.full((2, 8), np.nan, np.float32)
+    kernel(x, out)
+    np.testing.assert_array_equal(out, x / 2)

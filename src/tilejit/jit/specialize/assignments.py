@@ -49,7 +49,8 @@ class Assignments(Calls):
         if isinstance(value, Static) and is_handle(value.value) and any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
             return [new for target in node.targets for new in self._unpacked(target, value, node)]
         targets = [self.target(target, value) for target in node.targets]
-        self._note_spelling(node.targets, value_node)
+        number = value.value if isinstance(value, Static) and type(value.value) is int else None
+        self._note_spelling(node.targets, value_node if number is None else at(ast.Constant(number), node.value))
         return [at(ast.Assign(targets, value_node), node)]
 
     def _name_made(self, node: ast.expr, value: Abstract) -> None:

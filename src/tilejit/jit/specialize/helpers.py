@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in_body
 from tilejit.jit.definition import Definition
-from tilejit.jit.reads.handles import holds_handle
+from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.specialize.compile_time import member_names
 from tilejit.jit.specialize.dependencies import bind_call, may_omit_outputs, returned_params
 from tilejit.jit.specialize.iterate import member_nodes
@@ -18,6 +18,7 @@ from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.signature import JitParam, as_declared
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, members_of, number_of
+from tilejit.runtime.arrays import view_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
 from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, Dim, TileType
@@ -126,7 +127,12 @@ def _extent_text(dim: Dim, folded: Mapping[str, Folded]) -> str | None:
 def _default(param: JitParam, caller: Expressions, helper: Definition, node: ast.AST) -> Abstract:
     if isinstance(param.default, RuntimeMarker):
         raise in_body(ArgumentError)(f"the call lacks its argument `{param.name}`", span=caller.definition.span(node))
-    return Static(caller.specializer.reads(helper).default(param))
+    value = caller.specializer.reads(helper).default(param)
+    if is_handle(value) and view_of(caller.specializer.trace.raw(value)) is not None:
+        what = f"`{param.name}` of `{helper.name}` has an array as default, which only calls from Python can leave out: a program holds no arrays"
+        help = f"let `{caller.definition.name}` have a parameter with that default, and pass it on"
+        raise in_body(ArgumentError)(what, span=caller.definition.span(node), help=help)
+    return Static(value)
 
 
 def _dims_here(inside: Mapping[str, Abstract], held: Mapping[str, Abstract]) -> Mapping[Dim, Dim]:
