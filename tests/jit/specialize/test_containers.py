@@ -201,6 +201,8 @@ TILES = [
     "d = {'a': x}\ne = {**d, 'b': x * 2.0}\nv = e['a'] + e['b']",
     "t = [x, x * 2.0]\nt[0], t[1] = t[1] * 5.0, t[0]\nt[0] += x\ndel t[1]\nv = t[0] * float(len(t))",
     "t = [x, x * 2.0]\nfor i, y in enumerate(t):\n    t[i] = y * 3.0\nv = t[0] + t[1] * 7.0",
+    "v = x\nfor i, t in enumerate(two(x)):\n    v = v * 3.0 + t * float(i + 1)\nfor a, b in zip(two(x), two(v)):\n    v = v + a * b",
+    "l = [t * 2.0 for t in two(x)]\nm = [*two(x), x]\na, *b = two(x)\nc = list(two(x))\nd = dict(a=x, b=x * 3.0)\nv = l[1] + m[2] * b[0] + c[1] * d['b']",
     "a = x * 1.0\nb = x * 2.0\na, *c = b, a\nv = a * 3.0 + c[0]",
     "m = [1.0, 2.0]\nt = [*two(x)]\nt.append(x * m.pop())\nv = t[1] + t[2] * float(len(m))",
 ]

@@ -77,6 +77,8 @@ class Assignments(Calls):
         """The members of what is taken apart, with their text; None where they are not known."""
         if isinstance(value, Items):
             nodes = member_nodes(self, text, value, node) if not value.is_dict else None
+            if nodes is None and not value.is_dict and id(node) in self.first:
+                nodes = member_nodes(self, self.named_first(text), value, node)
             return list(zip(nodes, value.items, strict=True)) if nodes is not None else None
         members = self.members(value, node)
         known = isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list))

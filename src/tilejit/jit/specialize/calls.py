@@ -17,8 +17,8 @@ from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
 from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.growing import GROWING, grown
-from tilejit.jit.specialize.iterate import check_order, spread_out
-from tilejit.jit.specialize.mappings import dict_view, pairs
+from tilejit.jit.specialize.iterate import check_order, copied, spread_out
+from tilejit.jit.specialize.mappings import dict_of, dict_view, pairs
 from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import NeedsTurns, Operators
 from tilejit.jit.specialize.owned import LISTS, changed_by, given_to, is_fresh, made_in, makes_anew, only_moves, refuse_deed, taken_over
@@ -94,6 +94,12 @@ class Calls(Operators):
             return new, yielded(positional)
         if callee.value is len and len(positional) == 1 and not named and isinstance(positional[0], Items):
             return new, Static(len(positional[0].items))
+        if any(callee.value is kind for kind in (list, tuple)) and len(positional) == 1 and isinstance(given := positional[0], Items):
+            made = copied(self, args[0][0], given, node, callee.value is list)
+            return made if made is not None else (new, UNKNOWN)
+        if callee.value is dict and not positional and len(named) == len(keywords) and not all(isinstance(value, Static) for value in named.values()):
+            rows = [((at(ast.Constant(keyword.arg), node), Static(keyword.arg)), (text, value)) for keyword, text, value in keywords]
+            return dict_of(self, rows, node)
         if callee.value is abs and len(positional) == 1 and isinstance(whole := self.opened(positional[0]), (BufferType, TileType)):
             return new, infer.method(whole, "abs", [], {}, self.specializer.fresh)
         everything = [*positional, *named.values()]

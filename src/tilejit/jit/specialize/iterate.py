@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
@@ -103,9 +103,24 @@ def _members(body: Expressions, text: ast.expr, value: Abstract, node: ast.expr)
     if isinstance(value, Items):
         if value.is_dict:
             return [(static_node(body, key, node), Static(key)) for key in value.keys]
-        nodes = member_nodes(body, text, value, node)
+        if (nodes := member_nodes(body, text, value, node)) is None and id(node) in body.first:
+            nodes = member_nodes(body, body.named_first(text), value, node)
         return list(zip(nodes, value.items, strict=True)) if nodes is not None else None
     return None
+
+
+def computed_first(node: ast.expr) -> Iterator[ast.expr]:
+    """What an expression computes before all else, from outside in."""
+    yield node
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        yield from computed_first(node.generators[0].iter)
+    elif isinstance(node, ast.List | ast.Tuple) and node.elts and isinstance(first := node.elts[0], ast.Starred):
+        yield from computed_first(first.value)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("enumerate", "zip", "reversed", "list", "tuple"):
+        for argument in node.args:
+            yield from computed_first(argument)
+            if not isinstance(argument, ast.Name | ast.Call):
+                break  # which is computed where it stands, before the next
 
 
 def _static_members(body: Expressions, value: Static, node: ast.expr) -> list[object]:
@@ -178,6 +193,12 @@ def spread_out(body: Expressions, item: ast.expr) -> list[Folded]:
     text, value = body.fold(item.value)
     members = _members(body, text, value, item.value)
     return members if members is not None else [(at(ast.Starred(text, ast.Load()), item), value)]
+
+
+def copied(body: Expressions, text: ast.expr, value: Items, node: ast.Call, listed: bool) -> Folded | None:
+    """`list(pair)` of values of the run; None: its members have no text of their own."""
+    members = _members(body, text, value, node.args[0])
+    return together(members, node, listed) if members is not None else None
 
 
 def dealt(targets: Sequence[ast.expr], parts: Sequence[Folded], place: ast.expr) -> list[tuple[ast.expr, Folded]] | None:

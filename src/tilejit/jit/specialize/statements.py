@@ -15,7 +15,7 @@ from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.specialize.assignments import Assignments
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import is_bind_dynamic
-from tilejit.jit.specialize.iterate import taken_apart, unrolled
+from tilejit.jit.specialize.iterate import computed_first, taken_apart, unrolled
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.operators import NeedsTurns
 from tilejit.jit.specialize.stores import is_member, taken_out
@@ -67,13 +67,15 @@ class Statements(Assignments):
         if rule is None:
             return [copy.deepcopy(node)]
         before = self._bound_anew(node)
-        kept, issued, self.kept, self.issued = self.kept, self.issued, [], []
+        kept, issued, first, self.kept, self.issued = self.kept, self.issued, self.first, [], []
+        start = node.iter if isinstance(node, ast.For) else node.value if isinstance(node, ast.Assign) else None
+        self.first = set(map(id, computed_first(start))) if start is not None else set()
         try:
             with self.turn():
                 after = [*getattr(self, rule)(node), *self._bound_anew(node)]
             return [*before, *(self.closed(new) for new in (*self._lost_calls(after), *self.kept, *after))]
         finally:
-            self.kept, self.issued = kept, issued
+            self.kept, self.issued, self.first = kept, issued, first
 
     def _lost_calls(self, after: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Calls that have to run and that nothing of the statement's text has: `(helper(out), 5)[1]`."""

@@ -89,7 +89,9 @@ class Walk(Objects):
         self.regrown: str | None = None
         """The name of the list that it puts values of the run into: it is bound anew."""
         self.kept: list[ast.stmt] = []
-        """Calls that must run though what they return is known: they stand before the statement."""
+        """Calls that must run though what they return is known, and names for what is computed first: they stand before the statement."""
+        self.first: set[int] = set()
+        """Expressions, by identity, that this statement computes before all others."""
         self.issued: list[ast.Call] = []
         """The calls of this statement that do more than compute."""
         self.skippable = 0
@@ -133,6 +135,12 @@ class Walk(Objects):
             raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(calls[0]), help=help)
         self.kept += [at(ast.Expr(copy.deepcopy(call)), call) for call in calls]
         self.changes += len(calls)
+
+    def named_first(self, text: ast.expr) -> ast.expr:
+        """A name for what this statement computes first."""
+        name = self.free_name("part")
+        self.kept.append(at(ast.Assign([at(ast.Name(name, ast.Store()), text)], text), text))
+        return at(ast.Name(name, ast.Load()), text)
 
     def free_name(self, word: str) -> str:
         """A name for something that the author gave none."""
