@@ -10,10 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,27 +26,32 @@ from tests.hardware import prepare
 
 BROKEN = 3
 """Exit status of a worker whose context a kernel broke: another process goes on behind it."""
+JOBS = "jobs.json"
 HAZARD = 99
 """Exit status of a worker in which a sanitizer found something."""
 SANITIZERS = ("memcheck", "racecheck", "synccheck")
 
 
-def work() -> int:
-    """Worker: is told kind and number of a job at a time, and answers with what is wrong with it."""
+def work(queue: Path) -> int:
+    """Worker: takes one job after the other that no other process has, and says which it begins and what is wrong with it."""
     from tilejit.errors import DeviceError
 
     prepare()
     warnings.simplefilter("ignore")
-    for line in sys.stdin:
-        kind, number = line.split()
+    for place, (kind, number) in enumerate(json.loads((queue / JOBS).read_text())):
+        try:
+            (queue / str(place)).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        print(json.dumps([kind, number, None]), flush=True)
         broken = False
         try:
-            found = KINDS[kind].run(int(number))
+            found = KINDS[kind].run(number)
         except DeviceError as error:
             found, broken = [f"job {number}: {error.message}"], True
         except Exception as error:
             found = [f"job {number}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"]
-        print(json.dumps([kind, int(number), found]), flush=True)
+        print(json.dumps([kind, number, found]), flush=True)
         if broken or any("CUDA driver failed" in text for text in found):
             return BROKEN
     return 0
@@ -81,66 +86,53 @@ class Results:
 
 
 class Workers:
-    """Several processes that take one job after the other, of whatever kind; each may run under another program."""
+    """Several processes that share out the jobs, of whatever kinds; each may run under another program."""
 
     def __init__(self, kinds: Sequence[str], jobs: int, every: int, seconds: float, out: Path, under: Sequence[str] = ()) -> None:
         self.under = tuple(under)
-        self.started = time.monotonic()
-        self.until = self.started + seconds
         numbers = {kind: range(0, KINDS[kind].count(), 1 if kind == "examples" else every) for kind in kinds}
         self.results = {kind: Results(kind, len(numbers[kind]), (out / f"{kind}.txt").open("w")) for kind in kinds}
-        self._waiting = deque((kind, number) for kind in kinds for number in numbers[kind])
+        waiting = [(kind, number) for kind in kinds for number in numbers[kind]]
+        self._begun: set[tuple[str, int]] = set()
+        self._all = len(waiting)
+        self._queue = Path(tempfile.mkdtemp())
+        (self._queue / JOBS).write_text(json.dumps(waiting))
         self._lock = threading.Lock()
-        self.threads = [threading.Thread(target=self._follow) for _ in range(min(jobs, len(self._waiting)))]
+        self.threads = [threading.Thread(target=self._follow) for _ in range(min(jobs, len(waiting)))]
+        self.started = time.monotonic()
+        self.until = self.started + seconds
 
     def run(self) -> None:
         for thread in self.threads:
             thread.start()
         for thread in self.threads:
             thread.join()
+        shutil.rmtree(self._queue)
 
     def _follow(self) -> None:
-        while self._waiting and time.monotonic() < self.until:
-            command, pipe = [*self.under, sys.executable, "-m", "tests.gpu", "--worker"], subprocess.PIPE
-            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, cwd=ROOT, start_new_session=True)
+        while len(self._begun) < self._all and time.monotonic() < self.until:
+            command = [*self.under, sys.executable, "-m", "tests.gpu", "--worker", str(self._queue)]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT, start_new_session=True)
             stop = threading.Timer(max(0.0, self.until - time.monotonic()), os.killpg, (process.pid, signal.SIGKILL))
             stop.start()
-            self._give(process)
-            stop.cancel()
-
-    def _give(self, process: subprocess.Popen[str]) -> None:
-        """Jobs for a process, as long as there are any and it lives."""
-        assert process.stdin is not None and process.stdout is not None
-        done: list[tuple[str, int]] = []
-        said: list[str] = []
-        job: tuple[str, int] | None = None
-        try:
-            while (job := self._next()) is not None:
-                process.stdin.write(f"{job[0]} {job[1]}\n")
-                process.stdin.flush()
-                for line in process.stdout:
-                    if line.startswith("["):
-                        kind, number, found = json.loads(line)
+            done: list[tuple[str, int]] = []
+            said: list[str] = []
+            job: tuple[str, int] | None = None
+            for line in process.stdout or ():
+                if line.startswith("["):
+                    kind, number, found = json.loads(line)
+                    job = (kind, number) if found is None else None
+                    self._begun.add((kind, number))
+                    if found is not None:
                         self._add(kind, number, found)
                         done.append((kind, number))
-                        job = None
-                        break
-                    said += [line.removeprefix("========= ").strip()] if line.startswith("========= ") else []
-                if job is not None or process.poll() is not None:
-                    break
-            process.stdin.close()
-            said += [line.removeprefix("========= ").strip() for line in process.stdout if line.startswith("========= ")]
-        except BrokenPipeError:
-            pass
-        status = process.wait()
-        if status == HAZARD and done:
-            self._add(*done[0], [f"jobs {done[0]} to {done[-1]}: {' | '.join(said[:40])}"])
-        if job is not None and time.monotonic() < self.until:
-            self._add(*job, [f"job {job[1]}: the process died with exit code {status}"])
-
-    def _next(self) -> tuple[str, int] | None:
-        with self._lock:
-            return self._waiting.popleft() if self._waiting and time.monotonic() < self.until else None
+                elif line.startswith("========= "):
+                    said.append(line.removeprefix("========= ").strip())
+            if process.wait() == HAZARD and done:
+                self._add(*done[0], [f"jobs {done[0]} to {done[-1]}: {' | '.join(said[:40])}"])
+            elif job is not None and time.monotonic() < self.until:
+                self._add(*job, [f"job {job[1]}: the process died with exit code {process.returncode}"])
+            stop.cancel()
 
     def _add(self, kind: str, number: int, found: list[str]) -> None:
         with self._lock:
@@ -167,12 +159,12 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS))
     parser.add_argument("--sanitize", choices=SANITIZERS, help="run under this tool of NVIDIA's compute-sanitizer; every 40th job unless said")
     parser.add_argument("--cache", help="folder for compiled kernels: what an earlier run compiled is not compiled under a sanitizer; none unless said")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.worker:  # which has it from us
         os.environ |= {"TILEJIT_CACHE": "0"} if options.cache is None else {"TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": options.cache}
     if options.worker:
-        return work()
+        return work(options.worker)
     under: list[str] = []
     if options.sanitize:
         tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ops.harness import infer, partial, random_array, run, tensor, tile, value
-from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, UINT8, UINT32, DType
-from tilejit.errors import OutOfBoundsError, ShapeError
+from tilejit.dtypes import BF16, BOOL, COMPLEX64, FP16, FP32, INDEX, INT8, INT16, INT32, UINT8, UINT32, DType
+from tilejit.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tilejit.ops.evaluate import ArrayValue
 from tilejit.ops.reshaping import moved_region
 from tilejit.ops.shape_rules import union_box
@@ -49,6 +49,14 @@ def test_fillpad_expand_puts_the_valid_region_in_the_corner() -> None:
     assert out.shape == (5, 9)
     np.testing.assert_array_equal(out[:3, :4], x[:3, :4])
     assert out.sum() == pytest.approx(x[:3, :4].sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("pad", [PadValue.min, PadValue.max, math.inf])
+def test_complex_numbers_have_no_largest_or_smallest_to_pad_with(pad: Any) -> None:
+    with pytest.raises(ArgumentError, match="fillpad pads complex numbers with zero"):
+        infer("fillpad", "tile", input=tile((4, 6), COMPLEX64), pad_value=pad)
+    with pytest.raises(ArgumentError, match="fillpad_expand pads complex numbers with zero"):
+        infer("fillpad_expand", "tile", input=tile((4, 6), COMPLEX64), shape=(ScalarArg(INDEX, 5), ScalarArg(INDEX, 9)), pad_value=pad)
 
 
 # axes -----------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import COMPLEX64, DType, integer_range
+from tilejit.dtypes import BOOL, COMPLEX64, DType, integer_range
 from tilejit.errors import ArgumentError, ShapeError
 from tilejit.ops.evaluate import ArrayValue
 from tilejit.ops.facts import Facts, Fails
@@ -29,7 +29,7 @@ def pad_cell(pad_value: object, dtype: DType) -> object | None:
     if kind not in (PadValue.max, PadValue.min):
         return None
     high = kind is PadValue.max
-    if not dtype.is_float:
+    if dtype.is_integer or dtype is BOOL:
         return integer_range(dtype)[high]
     infinity = math.inf if high else -math.inf
     if dtype.name in ("FP4", "FP8E4M3FN", "FP8E8M0"):
