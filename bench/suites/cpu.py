@@ -57,7 +57,7 @@ def pairs() -> Iterator[Pair]:
     """What is wanted first: a machine may be lent for minutes only."""
     torch.manual_seed(0)
     yield from products.cases(THREADS)
-    yield from attention.cases()
+    yield from attention.cases(THREADS)
     yield from streams.cases(THREADS)
     yield from row_kernels(1000, 1001)
     if THREADS == 1:

@@ -79,7 +79,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "stretch": (16, 64, 4096), "rows": (2, 4, 6, 8, 14), "vectors": (1, 2, 4), "kc": (1, 16, 61, 256), "nc": (64, 256, 1024), "unroll": (1, 2, 4),
     "direct_n": (0, 256), "direct_k": (0, 256), "few_rows": (0, 8, 64), "few_dots": (0, 32), "tile_rows": (1, 48), "tile_columns": (1, 128),
     "shared_bytes": (1, 1 << 24), "pieces": (1, 3, 16), "stream_pieces": (1, 4), "least_columns": (1, 64, 256), "least_rows": (1, 120),
-    "in_registers": (True, False), "deep_bytes": (1, 1 << 40), "asks": (True, False),
+    "in_registers": (True, False), "deep_bytes": (1, 1 << 40), "large_elements": (1, 1 << 18), "large_few_rows": (0, 64), "asks": (True, False),
 }  # fmt: skip
 
 

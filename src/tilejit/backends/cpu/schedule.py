@@ -56,8 +56,6 @@ class GemmSchedule:
     """Rows of A packed at a time: they stay in the second cache."""
     nc: int
     """Columns of B packed at a time: they stay in the last cache."""
-    crowded: int
-    """Rows of A that lie a multiple of so many bytes apart have too few places in the second cache to be read where they are: they are packed."""
     unroll: int
     """Steps along the depth in one turn."""
     direct_n: int
@@ -65,6 +63,9 @@ class GemmSchedule:
     """Up to these sizes B stays in the first caches as it is, and packing does not pay."""
     few_rows: int
     """Up to this many rows the product is bound by reading B once."""
+    large_elements: int
+    large_few_rows: int
+    """The same for a B of so many elements at least, which is not in the first caches."""
     few_dots: int
     """The same where B is transposed: it need not be packed then, and can be read again from the caches."""
     tile_rows: int
@@ -139,11 +140,14 @@ def gemm(accumulator: DType) -> GemmSchedule:
     word, (_, second, last) = accumulator.get_byte(), cache_bytes()
     kc = 512 if second >= _MIB else 256
     mc = -(-min(second // 2, _MIB // 2) // (kc * word * rows)) * rows
+    # A matrix unit is faster even where B must be packed for it.
+    streams = accumulator.is_float and vectors == 4 and not host().has("amx-tile")
     return GemmSchedule(
-        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, crowded=1 << 30, unroll=4,
-        direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
+        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, unroll=4,
+        direct_n=256, direct_k=256, few_rows=8, large_elements=1 << 18, large_few_rows=16 if streams else 8, few_dots=32,
+        tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
         pieces=16, stream_pieces=32, stream_columns=128, deep_bytes=4 * _MIB, deep_columns=16384, asks=second < 2 * _MIB,
-        least_columns=256, least_rows=120, thin_rows=64,
+        least_columns=128, least_rows=120, thin_rows=64,
     )  # fmt: skip
 
 
@@ -179,7 +183,7 @@ class Book(Choices):
 
 
 _POWERS_OF_TWO = ("lanes", "middle", "unroll")
-_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows", "few_dots", "thin_rows")
+_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows", "large_few_rows", "few_dots", "thin_rows")
 
 
 def _takes(chosen: Schedule, name: str, value: object) -> bool:

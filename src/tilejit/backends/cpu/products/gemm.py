@@ -90,13 +90,14 @@ def variants(schedule: GemmSchedule, kind: Elements, a: Sequence[Index], b: Sequ
     def may_be(value: Index, wanted: int) -> bool:
         return not isinstance(value, int) or value == wanted
 
-    if not (isinstance(m, int) and m > schedule.few_rows) and may_be(b[1], 1):
+    few_rows = _few_rows(schedule, sizes)
+    if not (isinstance(m, int) and m > few_rows) and may_be(b[1], 1):
         out.append("stream")
         if isinstance(m, int) and b[1] == 1:
             return out
     small = kind.plain and not (isinstance(n, int) and n > schedule.direct_n) and not (isinstance(k, int) and k > schedule.direct_k)
     known = isinstance(n, int) and isinstance(k, int)
-    if small and not (isinstance(m, int) and m <= schedule.few_rows) and may_be(b[0], 1):
+    if small and not (isinstance(m, int) and m <= few_rows) and may_be(b[0], 1):
         out.append("turned")
         if known and isinstance(m, int) and b[0] == 1:
             return out
@@ -109,6 +110,12 @@ def variants(schedule: GemmSchedule, kind: Elements, a: Sequence[Index], b: Sequ
         if known and b[1] == 1:
             return out
     return [*out, "packed"]
+
+
+def _few_rows(schedule: GemmSchedule, sizes: tuple[Index, Index, Index]) -> int:
+    _, n, k = sizes
+    large = isinstance(n, int) and isinstance(k, int) and n * k >= schedule.large_elements
+    return max(schedule.few_rows, schedule.large_few_rows) if large else schedule.few_rows
 
 
 def _dispatcher(module: Module, kind: Elements, wanted: list[str]) -> str:
@@ -136,12 +143,13 @@ def applies(e: Emitter, variant: str, operand: DType, a: Sequence[Index], b: Seq
     """Whether a variant other than the packed one is meant for these strides and sizes."""
     m, n, k = sizes
     schedule = schedule_of(e.module, operand)
+    few_rows = _few_rows(schedule, sizes)
     if variant == "direct":
         tests = [e.icmp("eq", b[1], 1), e.icmp("sle", n, schedule.direct_n), e.icmp("sle", k, schedule.direct_k)]
     elif variant == "turned":
-        tests = [e.icmp("eq", b[0], 1), e.icmp("sgt", m, schedule.few_rows), e.icmp("sle", n, schedule.direct_n), e.icmp("sle", k, schedule.direct_k)]
+        tests = [e.icmp("eq", b[0], 1), e.icmp("sgt", m, few_rows), e.icmp("sle", n, schedule.direct_n), e.icmp("sle", k, schedule.direct_k)]
     elif variant == "stream":
-        tests = [e.icmp("eq", b[1], 1), e.icmp("sle", m, schedule.few_rows)]
+        tests = [e.icmp("eq", b[1], 1), e.icmp("sle", m, few_rows)]
     else:
         tests = [e.icmp("eq", b[0], 1), e.icmp("eq", a[1], 1), e.icmp("sle", m, schedule.few_dots)]
     condition = tests[0]

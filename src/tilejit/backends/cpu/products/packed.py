@@ -136,9 +136,7 @@ class _Parts:
         whole = whole_words(kind)
         if not whole:
             return Value("false", "i1")
-        found = binary(e, "and", e.icmp("eq", self.a[2], 1), e.icmp("eq", e.inst("i64", f"urem {k}, {whole}"), 0))
-        pitch = e.i64(e.mul(self.a[1], kind.a.dtype.get_byte()))
-        return binary(e, "and", found, e.icmp("ne", e.inst("i64", f"urem {pitch}, {self.block.crowded}"), 0))
+        return binary(e, "and", e.icmp("eq", self.a[2], 1), e.icmp("eq", e.inst("i64", f"urem {k}, {whole}"), 0))
 
     def pack_columns(self, to: Value, first: Index, width: Index, down: Index, depth: Index, steps: Index) -> None:
         e, kind, (b, b_row, b_col) = self.e, self.kind, self.b

@@ -64,8 +64,8 @@ def _share_variant(
     unit = max(schedule.vectors * kind.lanes, few.unit(kind)) if by_columns else schedule.rows
     whole, across = (n, m) if by_columns else (m, n)
     least, pieces = schedule.least_columns if by_columns else schedule.least_rows, schedule.pieces
-    if variant == "stream" and not (isinstance(m, int) and m >= few.TOGETHER):
-        least, pieces = schedule.stream_columns, schedule.stream_pieces
+    if variant == "stream":
+        least, pieces = schedule.stream_columns, schedule.pieces if isinstance(m, int) and m >= few.TOGETHER else schedule.stream_pieces
     size = _stretch(e, whole, unit, least, pieces)
     parts = quotient_up(e, whole, size)
     count = parts
