@@ -121,3 +121,29 @@ def test_the_width_of_a_window_by_a_number_that_is_computed() -> None:
     x, out = np.arange(16, dtype=np.float32).reshape(2, 8), np.full((2, 8), np.nan, np.float32)
     kernel(x, out)
     np.testing.assert_array_equal(out, x / 2)
+
+
+class Config:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+CONFIGS = (Config(1), Config(2))
+
+
+def test_objects_change_names_and_strided_windows_tell_a_shape() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        a, b = CONFIGS
+        a, b = b, a
+        out[:, 0:6:2] = x + float(a.size * 10 + b.size)
+        out[:, 1:6:2] = x
+
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(kernel(x), np.stack([x + 21, x], 2).reshape(2, 6))
+
+
+def test_one_and_true_are_two_values(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(KERNEL.replace("{lines}", "if s > 0:\n        a = 1\n    else:\n        a = True\n    t = x + (2.0 if isinstance(a, bool) else 3.0)"))
+    with pytest.raises(ParserTypeError, match="cannot have two types"):
+        kernel(np.zeros((1, 2), np.float32), 1)

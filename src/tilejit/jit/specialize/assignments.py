@@ -46,7 +46,7 @@ class Assignments(Calls):
             return [new for target in node.targets for new in self._given(target, (value_node, value), node)]
         if self._names_an_object(node.targets, value):
             return []
-        if isinstance(value, Static) and is_handle(value.value) and any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
+        if isinstance(value, Static) and holds_handle(value.value) and any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
             return [new for target in node.targets for new in self._unpacked(target, value, node)]
         targets = [self.target(target, value) for target in node.targets]
         number = value.value if isinstance(value, Static) and type(value.value) is int else None

@@ -193,7 +193,7 @@ class _Watching(Statements):
             end = self._end(part.lower or ast.Constant(0), start, *size) if size is not None else None
             told = form_of(self.fold(part.upper)[1]) if part.upper is not None and size is not None and size[0] != size[1] else None
             end = told if told is not None and not told.terms else end  # a number that is written there is an end of the tensor's
-            if end is None and part.upper is not None:
+            if (end is None or part.step is not None) and part.upper is not None:
                 end = self._upper(part.upper)
             if end is None and part.upper is None and part.lower is None and isinstance(value, Static | RuntimeValue):
                 end = Form()

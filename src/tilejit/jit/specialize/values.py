@@ -13,7 +13,7 @@ import numpy as np
 
 from tilejit.dtypes import BOOL, FP32, INDEX, DType
 from tilejit.jit.reads.handles import holds_handle, is_handle
-from tilejit.jit.reads.plain import encode, is_plain, language_path
+from tilejit.jit.reads.plain import dumps, encode, is_plain, language_path
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.types.enums import ENUMS
 from tilejit.types.values import BufferType, TileType, join
@@ -130,7 +130,7 @@ def same(one: Abstract, other: Abstract) -> bool:
     if isinstance(one, Static) and isinstance(other, Static):
         if any(holds_handle(value) or not is_plain(value) for value in (one.value, other.value)):
             return one.value is other.value
-        return encode(one.value) == encode(other.value) and one.dtype is other.dtype
+        return dumps(encode(one.value)) == dumps(encode(other.value)) and one.dtype is other.dtype  # as 1 and True are equal in Python
     if isinstance(one, Items) and isinstance(other, Items):
         return one.keys == other.keys and len(one.items) == len(other.items) and all(map(same, one.items, other.items))
     return one == other
