@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -9,10 +10,8 @@ import os
 import statistics
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -342,44 +341,41 @@ def layers() -> Iterator[Pair]:
 # processes
 
 
-RUNS = 3
-"""Of each process; the first fills caches, and does not count."""
-
-
 def compiles() -> Iterator[Pair]:
-    """The first kernel of a process, imports excluded: ours against Triton's launcher with an empty cache, and from disk.
-
-    The processes of a kind start side by side, as each takes seconds to import torch; what is measured runs in one of them at a time."""
+    """The first kernel of a process, imports excluded: ours against Triton's launcher with an empty cache, and from disk. One process of each fills the caches,
+    and does not count."""
     kernels = ("add", "softmax", "matmul")
-    for case, peer, hows, target in (
-        ("first compile", "Triton", ("ours", "triton"), Target(0.35)),
-        ("from disk", "Triton, its cache", ("disk", "triton disk"), Target(9, 3000)),
+    for case, peer, hows, samples, target in (
+        ("first compile", "Triton", ("ours", "triton"), 2, Target(0.35)),
+        ("from disk", "Triton, its cache", ("disk", "triton disk"), 4, Target(9, 3000)),
     ):
-        together = threading.Barrier(len(kernels) * len(hows))
-        with ThreadPoolExecutor(together.parties) as pool:
-            taken = {key: pool.submit(_first_calls, *key, together) for key in itertools.product(kernels, hows)}
+        keys = list(itertools.product(kernels, hows))
+        taken: dict[tuple[str, str], list[float]] = {key: [] for key in keys}
+        for turn in (keys, keys * samples):
+            for key, seconds in zip(turn, _first_calls(turn), strict=True):
+                taken[key].append(seconds)
         for kernel in kernels:
-            ours, theirs = (iter(taken[kernel, how].result()) for how in hows)
-            yield Pair(f"{case}, {kernel}", peer, ours.__next__, theirs.__next__, samples=RUNS - 1, self_timed=True, target=target)
+            ours, theirs = (iter(taken[kernel, how]) for how in hows)
+            yield Pair(f"{case}, {kernel}", peer, ours.__next__, theirs.__next__, samples=samples, self_timed=True, target=target)
 
 
-_ALONE = threading.Lock()
-"""Held by the process that is measured: the others wait, and have nothing on the GPU."""
-
-
-def _first_calls(kernel: str, how: str, together: threading.Barrier) -> list[float]:
-    """Seconds of the first call in new processes, one after the other; none is measured while another one starts."""
-    script = Path(__file__).parent.parent / "first_call.py"
+def _first_calls(keys: Sequence[tuple[str, str]]) -> list[float]:
+    """Seconds of the first call in a new process for each kernel and way. They start side by side, as each takes seconds to import torch, and wait until all
+    have: then what is measured runs in one of them at a time, and the others have nothing to do."""
+    script, pipe = Path(__file__).parent.parent / "first_call.py", subprocess.PIPE
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    found: list[float] = []
-    for _ in range(RUNS):
-        pipe = subprocess.PIPE
-        with subprocess.Popen([sys.executable, script, kernel, how], stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
-            ready = process.stdout.readline() if process.stdout is not None else ""
-            together.wait() if ready else together.abort()
-            with _ALONE:
-                said, complaints = process.communicate("go\n" if ready else None)
-        if process.returncode:
-            raise RuntimeError(complaints)
-        found.append(float(said.split()[-1]))
-    return found
+    with contextlib.ExitStack() as stack:
+        commands = [[sys.executable, str(script), *key] for key in keys]
+        started = [stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)) for command in commands]
+        for process in started:
+            stack.callback(process.kill)
+        ready = [bool(process.stdout.readline()) for process in started if process.stdout is not None]
+        return [_told(process, is_ready) for process, is_ready in zip(started, ready, strict=True)]
+
+
+def _told(process: subprocess.Popen[str], ready: bool) -> float:
+    """What a process that waits says once it may go on."""
+    said, complaints = process.communicate("go\n" if ready else None)
+    if process.returncode:
+        raise RuntimeError(complaints)
+    return float(said.split()[-1])

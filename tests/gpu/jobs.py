@@ -88,7 +88,7 @@ def _batches(all: bool) -> list[list[Use]]:
 def _batch(all: bool, number: int) -> list[str]:
     from tests.differential.runner import check
 
-    with _variants(both=all or number % 4 == 0):
+    with _variants(both=all or number % 8 == 0):
         return [_ordered(str(difference)) for difference in check(_batches(all)[number])]
 
 
@@ -114,7 +114,7 @@ def _program(seed: int) -> list[str]:
     from tests.fuzz.program import generate
     from tests.fuzz.runner import check
 
-    with _variants(both=seed % 4 == 0):
+    with _variants(both=seed % 16 == 0):
         problem = check(generate(seed + 1))
     return [] if problem is None else [_ordered(f"seed {seed + 1}: {problem.stage}: {problem.kind}: {' '.join(problem.message.split())[:300]}")]
 
