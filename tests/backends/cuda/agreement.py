@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 os.environ["TRITON_INTERPRET"] = "1"
 
+import ml_dtypes
 import numpy as np
 
 import tilejit.language as pl
@@ -98,6 +99,18 @@ def tensors_made_in_blocks(x: pl.Tensor[[N, 23], pl.FP32], a: pl.Out[pl.Tensor[[
         scores = pl.exp(x)
         shares = pl.mul(pl.row_expand_div(scores, pl.row_sum(scores)), pl.cast(block + 1, pl.FP32))
         pl.store(pl.load(shares, [block * 2, 0], [2, 23]), [block * 2, 0], a)
+
+
+@pl.jit
+def blocks_of_any_extent(x: pl.Tensor[[N, 23], pl.FP32], y: pl.Tensor, factors: pl.Tensor, a: pl.Out[pl.Tensor[[N, 12], pl.FP32]]):
+    """Products in blocks whose rows only the run knows: the host runs one block after the other."""
+    for block in pl.spmd(3):
+        r = block * 4
+        total = pl.full([x.shape[0], 4], dtype=pl.FP32, value=0.5)
+        for g in pl.range(2):
+            made = pl.matmul(x[:, g * 11 : g * 11 + 11], y[r : r + 4, g * 11 : g * 11 + 11] - 1, b_trans=True, out_dtype=pl.FP32)
+            total = total + pl.col_expand_mul(made, pl.reshape(factors[r : r + 4, g : g + 1], [1, 4]))
+        a[:, r : r + 4] = total
 
 
 @pl.jit
@@ -195,6 +208,12 @@ def whole_products(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor]):
 
 
 @pl.jit
+def turned_products(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.matmul(x, y, b_trans=True, out_dtype=a.dtype)
+
+
+@pl.jit
 def cells_beside_vectors(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
     """One cell of rank 2 and a vector of rank 1, either of which has a single row."""
     with pl.at(level=pl.Level.CORE_GROUP):
@@ -264,6 +283,8 @@ def cases() -> list[tuple[Any, list[Array]]]:
     found.append((early_ends, [x, np.zeros_like(x), np.zeros(4, np.int32)]))
     found.append((loops_over_any_extent, [x, np.array([1, 2, 0], np.int32), np.zeros_like(x)]))
     found.append((tensors_made_in_blocks, [x, np.zeros_like(x)]))
+    whole, factors = rng.integers(-9, 9, (12, 23)).astype(np.int8), rng.standard_normal((12, 2)).astype(np.float32)
+    found.append((blocks_of_any_extent, [x, whole, factors, np.zeros((4, 12), np.float32)]))
     found += [(arrays_beside_decisions, [x, np.array([number], np.int32), np.zeros_like(x)]) for number in (0, 1)]
     pool, table, which = rng.standard_normal((24, 32)).astype(np.float32), np.array([2, 0, 1, 3, 4], np.int32), np.array([[1, 0, 4]], np.int32)
     found.append((pages_beside_decisions, [x, pool, table, which, np.zeros((4, 46), np.float32), np.zeros((8, 32), np.float32)]))
@@ -283,6 +304,12 @@ def cases() -> list[tuple[Any, list[Array]]]:
     found.append((whole_products, [*large, np.zeros((12, 9), np.int64)]))
     sides = [rng.integers(-99, 99, (40, 19)).astype(np.int32), rng.integers(-99, 99, (19, 35)).astype(np.int32)]
     found.append((whole_products, [*sides, np.zeros((40, 35), np.int32)]))
+    small = rng.integers(-128, 128, (35, 19)).astype(np.int8)
+    mixed = ((ml_dtypes.bfloat16, np.int8), (np.float16, np.uint8), (np.float32, np.int8), (np.float64, np.int8), (ml_dtypes.bfloat16, np.int32))
+    for floats, integers in mixed:
+        result = np.zeros((40, 35), np.float64 if floats is np.float64 else np.float32)
+        found.append((turned_products, [rng.standard_normal((40, 19)).astype(floats), small.astype(integers), result]))
+    found.append((turned_products, [small, rng.standard_normal((21, 19)).astype(np.float16), np.zeros((35, 21), np.float32)]))
     return found
 
 
@@ -301,8 +328,8 @@ def main() -> None:
             except TilejitError as error:
                 print(name, str(error).splitlines()[0])
                 continue
-            exact = given[0].dtype.kind in "iu"
             for a, b in zip(wanted, got, strict=True):
+                exact = a.dtype.kind in "iu"
                 if not np.allclose(b, a, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5, equal_nan=True):
                     print(name, "differs")
     print("done")

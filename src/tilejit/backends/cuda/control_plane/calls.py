@@ -93,6 +93,13 @@ def launch_function(frame: Frame, function: d.FuncOp, blocks: Number | None, op:
         return
     if run_in_phases(frame, function, blocks) or blocks_as_product(frame, function, blocks):
         return
+    reason = frame.attempt(lambda: _in_blocks(frame, function, blocks))
+    if reason is not None and frame.attempt(lambda: blocks_by_the_host(frame, function, blocks)) is not None:
+        raise reason
+
+
+def _in_blocks(frame: Frame, function: d.FuncOp, blocks: Number) -> None:
+    """Each block is a program."""
     kernel = frame.kernel(function.symbol)
     kernel.over_blocks(blocks)
     if isinstance(blocks.const, int):

@@ -19,7 +19,7 @@ from tilejit.backends.cuda.products import dot
 from tilejit.backends.cuda.program.body import Body
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, index
-from tilejit.dtypes import FP64, INDEX, INT8, INT32
+from tilejit.dtypes import FP32, FP64, INDEX, INT8, INT32
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
@@ -81,7 +81,7 @@ def is_product(frame: Frame, op: d.ApplyOp) -> bool:
     left, right = (frame.memory(value_of(apply_args(op)[name])) for name in ("lhs", "rhs"))
     if len(left.axes) < 2 or len(right.axes) < 2:
         return False
-    return left.dtype.is_float == right.dtype.is_float and "E8M0" not in left.dtype.name + right.dtype.name
+    return "E8M0" not in left.dtype.name + right.dtype.name
 
 
 def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Operation] | None = None) -> None:
@@ -107,7 +107,7 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
     widest = left.dtype if left.dtype.get_byte() >= right.dtype.get_byte() else right.dtype
     if widest is INT8 and left.dtype is not right.dtype:
         widest = INT32
-    widest = FP64 if work is FP64 else widest
+    widest = FP64 if work is FP64 else FP32 if work is FP32 and widest.is_integer else widest
 
     def make(batch: Scalar) -> gemm.Product:
         sides = [_batch_of(kernel, host.take_memory(kernel.out, side), lead, batch) for side in (left, right)]

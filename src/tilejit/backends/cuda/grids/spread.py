@@ -66,7 +66,7 @@ def by_the_host(frame: Frame, function: d.FuncOp) -> UnsupportedFeatureError | N
 
 
 def blocks_by_the_host(frame: Frame, function: d.FuncOp, blocks: Number) -> None:
-    """Run blocks that wait for other ranks: each for itself, and the host turns to another one where one waits."""
+    """Run blocks that wait for other ranks, or whose work is too large for a program: each for itself, and the host turns to another one where one waits."""
     barrier = next((op for op in function.walk() if sync_class(op) is not None), None)
     if isinstance(barrier, d.EffectOp):
         what = "CUDA does not run blocks that wait both for each other and for other ranks"
@@ -79,7 +79,8 @@ def blocks_by_the_host(frame: Frame, function: d.FuncOp, blocks: Number) -> None
     frame.block_index, frame.block_count = saved
     if found[0] is not None:
         raise found[0]
-    frame.steps.append(plan.Blocks(name, blocks.expr, body))
+    waits = meets(function)
+    frame.steps.append(plan.Blocks(name, blocks.expr, body) if waits else plan.For(name, host.number(0).expr, blocks.expr, host.number(1).expr, body))
 
 
 def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
@@ -285,7 +286,7 @@ def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
 
     if frame.keeps and (meets(op) or _hands_on_memory(op)):
         return "host" if is_meeting(op) else "control"
-    if frame.keeps and isinstance(op, d.ApplyOp) and asks_place(op):
+    if (frame.keeps or frame.block_index.const is None) and isinstance(op, d.ApplyOp) and asks_place(op):
         return "host"
     free = free_values([op])
     if not all(value in known for value in free):

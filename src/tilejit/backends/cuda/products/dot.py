@@ -15,7 +15,7 @@ from tilejit.backends.cuda.program.rows import result_dtype
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.types import DECODED, padded, register
 from tilejit.backends.cuda.text.values import Scalar, Tile, Value, index
-from tilejit.dtypes import BF16, FP16, FP32, FP64, INT8, INT32, INT64, DType
+from tilejit.dtypes import BF16, FP8E8M0, FP16, FP32, FP64, INT8, INT32, INT64, DType
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -135,11 +135,7 @@ def multiplied(body: Body, both: Operands, acc: str | None, precision: str = "ie
     """The text of the product, plus `acc`."""
     left, right, work = both.left, both.right, both.work
     batch = _batch(left, right)
-    native = left.dtype if left.dtype is right.dtype and left.dtype in (FP16, BF16, FP32, INT8) else None
-    if work is FP64:
-        native = None
-    elif native is None and work is FP32:
-        native = FP16 if {left.dtype, right.dtype} <= {FP16, *DECODED} and "e8m0" not in {DECODED.get(left.dtype), DECODED.get(right.dtype)} else FP32
+    native = _native(left.dtype, right.dtype, work)
     if native is None:
         return _summed(body, left, right, work, acc)
     k = left.padded[-1]
@@ -159,6 +155,20 @@ def multiplied(body: Body, both: Operands, acc: str | None, precision: str = "ie
         sizes = (*(padded(extent) for extent in batch), left.padded[-2], right.padded[-1])
         text = f"tl.reshape({text}, {_text(sizes)})"
     return text if acc is None else f"({acc} + {text})"
+
+
+def _native(left: DType, right: DType, work: DType) -> DType | None:
+    """What tensor cores multiply two operands in, without loss; None: they do not."""
+    if work is FP64:
+        return None
+    if left is right and left in (FP16, BF16, FP32, INT8):
+        return left
+    if work is not FP32:
+        return None
+    if {left, right} <= {FP16, *DECODED} and FP8E8M0 not in (left, right):
+        return FP16
+    short = next((dtype for dtype in (left, right) if dtype in (FP16, BF16)), None)  # both hold every whole number of 8 bits
+    return short if short and any(dtype.is_integer and dtype.bits <= 8 for dtype in (left, right)) else FP32
 
 
 def _as(body: Body, tile: Tile, dtype: DType) -> str:
