@@ -335,3 +335,41 @@ def a_part_of_an_overhanging_slice(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         block = pl.slice(x, [4, 8], [8, 0])
         out[:] = block[0:2, 2:6]
     return out
+
+
+@CASES(f32(10, 8), expected=lambda x: (x.sum(0, keepdims=True), np.array([x[9, 7], x[8, 2]], float32)), tol=1e-5)
+@pl.jit
+def rows_and_cells_of_overhanging_slices(x: pl.Tensor, out: pl.Out[pl.Tensor], cells: pl.Out[pl.Tensor[[2], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        total = pl.tile.full([1, 8], dtype=pl.FP32, value=0.0)
+        for b in pl.range(3):
+            block = pl.slice(x, [4, 8], [b * 4, 0])
+            for r in pl.range(pl.min(4, 10 - b * 4)):
+                total = pl.add(total, pl.load(block, [r, 0], [1, 8]))
+        pl.store(total, [0, 0], out)
+        corner = pl.slice(x, [4, 8], [8, 2])
+        cells[0] = pl.read(corner, [1, 5])
+        cells[1] = corner[0, 0]
+    return out, cells
+
+
+@CASES(f32(10, 8), i32(1, low=7, high=9), f32(10, 8), expected=lambda x, n, out: patched(patched(out, x[n[0] + 1 : n[0] + 2], 0, 0), x[:2], 8, 0))
+@pl.jit
+def overhanging_slices_at_places_from_data(x: pl.Tensor, n: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        at = n[0]
+        block = x[at : at + 4]
+        pl.store(pl.load(block, [1, 0], [1, 8]), [0, 0], out)
+        rest = pl.slice(out, [4, 8], [8, 0])
+        rest[0:1] = x[0:1]
+        pl.store(pl.load(x, [1, 0], [1, 8]), [1, 0], rest)
+
+
+@CASES(f32(10, 8), i32(1, low=0, high=3), expected=lambda x, n: patched(np.zeros((4, 8), float32), x[n[0] + 2 : n[0] + 4], 0, 0))
+@pl.jit
+def a_clamp_ends_where_the_window_does(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        at = n[0]
+        block = x[at : at + 4]
+        pl.store(pl.fillpad(pl.load(block, [2, 0], [4, 8], valid_shape=[4, 8], clamp=True)), [0, 0], out)
+    return out

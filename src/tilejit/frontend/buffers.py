@@ -15,7 +15,7 @@ from tilejit.frontend.context import Context
 from tilejit.frontend.masks import flags
 from tilejit.frontend.packed import refuse_write
 from tilejit.frontend.values import TypedConstant, describe_value, extent_of, is_number, plain_number, shaped, static_integer
-from tilejit.frontend.windows import Items, check_window, indices, per_dim, reshape, static_extents, window_value
+from tilejit.frontend.windows import Items, behind, check_window, indices, per_dim, reshape, static_extents, window_value
 from tilejit.ops import table
 from tilejit.ops.dtype_rules import PARTS_HELP, as_float, dtype_names, fits, int_text
 from tilejit.ops.spec import OpSpec
@@ -175,12 +175,13 @@ def put(ctx: Context, buffer: SSAValue, value: SSAValue, offsets: Items, atomic:
             raise ShapeError(f"a value with {own.rank} dimensions does not fit into a tensor with {type.rank}: {own} into {type}")
         value = reshape(ctx, value, [ctx.builder.dim(value, axis) for axis in range(len(surplus), own.rank)])
         own = d.shaped_type(value)
-    sizes: list[object] = [1] * (type.rank - own.rank)
-    sizes += [extent if isinstance(extent, int) else None for extent in own.valid]
-    check_window(ctx, type, offsets, [0 if size is None else size for size in sizes], "the write", "start earlier, or write a narrower value")
+    lead = [1] * (type.rank - own.rank)
+    place, starts = behind(ctx, buffer, offsets, [*lead, *(valid if isinstance(valid, int) else whole for valid, whole in zip(own.valid, own.shape, strict=True))])
+    sizes = [*lead, *(extent if isinstance(extent, int) else 0 for extent in own.valid)]
+    check_window(ctx, d.shaped_type(place), starts, sizes, "the write", "start earlier, or write a narrower value")
     if atomic and (type.dtype is BOOL or not (type.dtype.is_float or type.dtype.is_integer)):
         raise DTypeError(f"an atomic add does not work on {type.dtype}")
-    ctx.builder.store(value, buffer, indices(ctx, offsets, "an offset"), atomic)
+    ctx.builder.store(value, place, indices(ctx, starts, "an offset"), atomic)
     ctx.aliases.write(buffer)
     return buffer
 
@@ -230,7 +231,13 @@ def _from_flat(ctx: Context, value: SSAValue, flat: SSAValue) -> list[SSAValue]:
 
 
 def read_element(ctx: Context, value: SSAValue, position: object) -> SSAValue:
-    return ctx.builder.read(value, element_indices(ctx, value, position))
+    return ctx.builder.read(*_cell(ctx, value, element_indices(ctx, value, position)))
+
+
+def _cell(ctx: Context, value: SSAValue, found: list[SSAValue]) -> tuple[SSAValue, list[SSAValue]]:
+    """Where an element is: behind a window that may overhang."""
+    buffer, offsets = behind(ctx, value, found, [1] * len(found))
+    return buffer, indices(ctx, offsets, "an index")
 
 
 def _as_element(ctx: Context, type: ShapedType, value: object) -> SSAValue:
@@ -257,7 +264,8 @@ def change_element(ctx: Context, row: OpSpec, target: SSAValue, position: object
     ctx.needs_execution(f"pl.{row.name}", "tensor")
     refuse_write(target)
     wanted = None if expected is None else _as_element(ctx, type, expected)
-    old = ctx.builder.atomic(row, target, element_indices(ctx, target, position), _as_element(ctx, type, value), wanted)
+    cell = _cell(ctx, target, element_indices(ctx, target, position))
+    old = ctx.builder.atomic(row, *cell, _as_element(ctx, type, value), wanted)
     ctx.aliases.write(target)
     return old
 
@@ -269,7 +277,7 @@ def write_element(ctx: Context, target: SSAValue, position: object, value: objec
     found = element_indices(ctx, target, position)
     if isinstance(type, BufferType):
         refuse_write(target)
-        ctx.builder.write(target, found, scalar)
+        ctx.builder.write(*_cell(ctx, target, found), scalar)
         ctx.aliases.write(target)
         return target
     return ctx.builder.apply(table()["write"], type.level, {"dst": target, "offset": found, "value": scalar})[0]

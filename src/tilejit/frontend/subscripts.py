@@ -200,7 +200,7 @@ def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
     assert isinstance(plain, SSAValue)
     source, found = plain, window(ctx, plain, node.slice)
     if found.element:
-        return ctx.builder.read(source, [ctx.index(offset) for offset in found.offsets])
+        return buffers.read_element(ctx, source, found.offsets)
     if not found.plain:
         # All but the indices stay as they are until steps and new axes have their places.
         box = windows.part(ctx, source, found.offsets, found.extents, found.drop if len(found.drop) < len(found.offsets) else found.drop[:-1])

@@ -77,8 +77,7 @@ def check_window(ctx: Context, type: ShapedType, offsets: Items, sizes: Items, w
 
 def make_window(ctx: Context, buffer: SSAValue, offsets: Items, extents: Items, drop: Sequence[int] = ()) -> SSAValue:
     """A view of a sub-box of a buffer."""
-    if ctx.overhangs.get(buffer) is not None:
-        buffer, offsets = _behind(ctx, buffer, offsets)
+    buffer, offsets = behind(ctx, buffer, offsets, extents)
     type = d.buffer_type(buffer)
     help = "start earlier, shrink it, or pass clamp=True to pl.slice"
     check_window(ctx, type, offsets, extents, "the window", help, clamp=True)
@@ -99,27 +98,37 @@ def make_window(ctx: Context, buffer: SSAValue, offsets: Items, extents: Items, 
 
 def _is_inside(ctx: Context, type: BufferType, offsets: Items, sizes: Items) -> bool:
     """Whether a window lies inside for certain."""
-    for offset, size, extent in zip(offsets, sizes, type.shape, strict=True):
-        reach, length = extremes(offset, ctx.rounds), static_integer(size)
-        whole = static_integer(offset) == 0 and extent_of(size) == extent and extent != ANY
-        if not whole and (reach is None or length is None or not isinstance(extent, int) or reach[1].value + length > extent):
-            return False
-    return True
+    return all(_fits(ctx, offset, size, extent) for offset, size, extent in zip(offsets, sizes, type.shape, strict=True))
 
 
-def _behind(ctx: Context, buffer: SSAValue, offsets: Items) -> tuple[SSAValue, Items]:
+def _fits(ctx: Context, offset: object, size: object, extent: Dim) -> bool:
+    if static_integer(offset) == 0 and extent != ANY and (extent_of(size) if isinstance(size, SSAValue) else size) == extent:
+        return True
+    reach, length = extremes(offset, ctx.rounds), static_integer(size)
+    return reach is not None and length is not None and isinstance(extent, int) and reach[0].value >= 0 and reach[1].value + length <= extent
+
+
+def behind(ctx: Context, buffer: SSAValue, offsets: Items, sizes: Items) -> tuple[SSAValue, Items]:
     """What lies behind a window that may overhang: its tensor, and the offsets there. A part that is inside may be read, whatever the window is."""
-    if buffer not in ctx.overhangs:
-        return buffer, offsets
-    window = buffer.owner
-    assert isinstance(window, d.WindowOp)
-    ctx.seen_through.add(buffer)
-    starts: list[object] = []
-    for start, offset in zip(window.offsets, offsets, strict=True):
-        known, more = static_integer(start), static_integer(offset)
-        both = known + more if known is not None and more is not None else None
-        starts.append(both if both is not None else start if more == 0 else ctx.scalar_op("add", start, offset))
-    return window.buffer, starts
+    while buffer in ctx.overhangs:
+        window, type = buffer.owner, d.shaped_type(buffer)
+        assert isinstance(window, d.WindowOp) and isinstance(type, BufferType)
+        for offset, size, extent in zip(offsets, sizes, type.shape, strict=True):
+            if _fits(ctx, offset, size, extent):
+                continue
+            length = static_integer(size)
+            if ctx.overhangs[buffer] is None or length is None or not isinstance(extent, int) or extremes(offset, ctx.rounds) is not None:
+                return buffer, offsets
+            nearest = ctx.scalar_op("maximum", ctx.scalar_op("minimum", offset, extent - length), 0)
+            ctx.builder.check(ctx.index(offset), ctx.index(nearest), "the place in a window, and the nearest one inside it")
+        ctx.seen_through.add(buffer)
+        starts: list[object] = []
+        for start, offset in zip(window.offsets, offsets, strict=True):
+            known, more = static_integer(start), static_integer(offset)
+            both = known + more if known is not None and more is not None else None
+            starts.append(both if both is not None else start if more == 0 else ctx.scalar_op("add", start, offset))
+        buffer, offsets = window.buffer, starts
+    return buffer, offsets
 
 
 def slice_value(ctx: Context, value: SSAValue, offsets: Items, extents: Items, drop: Sequence[int] = ()) -> SSAValue:
@@ -285,10 +294,9 @@ def window_value(ctx: Context, buffer: SSAValue, offset_items: object, shape: tu
     """A snapshot of the window at the offsets: only `valid` cells are read."""
     type = d.shaped_type(buffer)
     offsets: Items = per_dim(offset_items, type, "offsets")
-    if valid_items is not None:
-        buffer, offsets = _behind(ctx, buffer, offsets)
-        type = d.shaped_type(buffer)
     requested = list(shape) if valid_items is None else per_dim(valid_items, type, "valid_shape")
+    buffer, offsets = behind(ctx, buffer, offsets, [extent if static_integer(item) is None else item for item, extent in zip(requested, shape, strict=True)])
+    type = d.shaped_type(buffer)
     for axis, (item, extent) in enumerate(zip(requested, shape, strict=True)):
         known = static_integer(item)
         if known is not None and isinstance(extent, int) and known > extent:

@@ -223,6 +223,25 @@ def test_turns_that_may_overwrite_what_others_wrote_run_one_after_the_other() ->
     assert found == {"shifted": (1, True), "beside": (1, False), "anywhere": (1, True), "nested": (3, False), "wider": (1, True)}
 
 
+ROWS = pl.dynamic("ROWS")
+
+
+@pl.jit
+def rests(x: pl.Tensor[[ROWS, 23], pl.FP32], out: pl.Out[pl.Tensor[[ROWS, 23], pl.FP32]]):
+    for block in pl.spmd((x.shape[0] + 2) // 3):
+        count = pl.min(x.shape[0] - block * 3, 3)
+        total = pl.tile.full([3, 23], dtype=pl.FP32, value=0.5)
+        for _ in pl.range(2):
+            total = pl.add(total, pl.load(x, [block * 3, 0], [3, 23], valid_shape=[count, 23]))
+        pl.store(total, [block * 3, 0], out)
+
+
+def test_a_loop_narrows_what_it_carries_to_the_rest_of_an_extent_of_64_bits() -> None:
+    x = np.zeros((8, 23), np.float32)
+    (kernel,) = planned(rests, x, x).kernels
+    assert compile_kernel(kernel, 90, aligned=False).code.startswith(b"\x7fELF")
+
+
 def test_numbers_that_may_not_fit_in_32_bits_are_wide() -> None:
     block = Scalar("block", INDEX, (0, 65_535))
     assert numbers.mul(block, index(1024)).text == "(block * 1024)"

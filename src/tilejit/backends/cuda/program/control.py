@@ -127,7 +127,7 @@ def _mentions(text: str, name: str) -> bool:
 def _int32(value: Scalar) -> str:
     if value.const is not None:
         return f"tl.full((), {value.text}, tl.int32)"
-    return value.text if value.narrow else f"{value.text}.to(tl.int32)"
+    return f"tl.cast({value.text}, tl.int32)"  # A number that fits may still have been computed from wider ones.
 
 
 def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
