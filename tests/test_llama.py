@@ -220,13 +220,67 @@ def test_a_prompt_that_the_model_cannot_take_ends_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("config", "message"), [("{", "Expecting property name"), ('{"model_type": "llama"}', "no 'hidden_size'"), ('{"model_type": 1}', "model_type 1")]
-)
+    ("config", "message"),
+    [
+        ("{", "Expecting property name"), ('{"model_type": "llama"}', "no 'hidden_size'"), ('{"model_type": 1}', "model_type 1"), ("[1, 2]", "'list' object"),
+        ("null", "'NoneType' object"), (b"\xff\xfe{".decode("latin-1"), "Expecting value"),
+    ],
+)  # fmt: skip
 def test_a_folder_that_holds_no_model_ends_in_one_line(
     config: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "config.json").write_text(config, encoding="utf-8")
     refused([str(tmp_path)], f"no model in .*: {message}", monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"hidden_size": "64"}, "unsupported operand"), ({"num_attention_heads": 0}, "integer division or modulo by zero"),
+        ({"num_key_value_heads": 3}, "sizes .* heads in equal groups"), ({"num_hidden_layers": -1}, "sizes .* whole numbers from 1"),
+        ({"head_dim": 15}, "sizes .* even width"), ({"vocab_size": 67.5}, "sizes"), ({"rope_scaling": [8]}, "'list' object"),
+        ({"rope_scaling": {"rope_type": "llama3"}}, "no 'factor'"), ({"intermediate_size": None}, "sizes"), ({"eos_token_id": {}, "hidden_size": []}, "unsupported"),
+    ],
+)  # fmt: skip
+def test_a_config_with_wrong_sizes_ends_in_one_line_that_helps(
+    wrong: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {**LLAMA, **wrong}, {"none": torch.zeros(1)}, files=1)
+    refused([str(tmp_path)], f"no model in .*: {message}.*; a folder as it is downloaded has config.json", monkeypatch, capsys)
+
+
+def damaged(folder: Path, how: str) -> None:
+    file, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    whole = file.read_bytes()
+    match how:
+        case "cut off in its data" | "cut off in its header" | "empty":
+            file.write_bytes(whole[: {"cut off in its data": len(whole) // 2, "cut off in its header": 20, "empty": 0}[how]])
+        case "no such format":
+            file.write_bytes(b"PK" + whole[2:])
+        case "gone":
+            file.unlink()
+        case "an index without a map":
+            index.write_text("{}", encoding="utf-8")
+        case "an index of other files":
+            index.write_text('{"weight_map": {"a": "other.safetensors"}}', encoding="utf-8")
+        case _:
+            index.write_text('{"weight_map": [3]}', encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("cut off in its data", "model.safetensors is damaged or cut off"), ("cut off in its header", "model.safetensors is damaged or cut off"),
+        ("empty", "model.safetensors is damaged or cut off"), ("no such format", "model.safetensors is damaged or cut off"), ("gone", ".*No such file"),
+        ("an index without a map", "no 'weight_map'"), ("an index of other files", ".*No such file"), ("an index that is no table", "'list' object"),
+    ],
+)  # fmt: skip
+def test_files_that_are_damaged_end_in_one_line_that_helps(
+    how: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, LLAMA, {"none": torch.zeros(64)}, files=1)
+    damaged(tmp_path, how)
+    refused([str(tmp_path)], f"no model in .*: {message}.*; a folder as it is downloaded has config.json", monkeypatch, capsys)
 
 
 def refused(arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,10 +33,6 @@ class Config:
     stretch: tuple[float, ...] | None = None  # rotary scaling (LLaMA 3.1): factor, low and high frequency factors, original positions
     ends: tuple[int, ...] = ()
 
-    @property
-    def group(self) -> int:
-        return self.heads // self.kv_heads
-
     def rotary(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and sines of every position, [positions, head_dim / 2] each."""
         frequency = self.theta ** -(torch.arange(0, self.head_dim, 2, dtype=torch.float64) / self.head_dim)
@@ -63,7 +59,7 @@ def read_config(folder: Path) -> Config:
         raise ValueError(f"rotary scaling {rope_type!r}; known are default and llama3")
     scaling = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings") if rope_type == "llama3" else ()
     ends = raw.get("eos_token_id")
-    return Config(
+    config = Config(
         hidden=raw["hidden_size"], layers=raw["num_hidden_layers"], heads=raw["num_attention_heads"],
         kv_heads=raw.get("num_key_value_heads") or raw["num_attention_heads"],
         head_dim=raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"],
@@ -72,3 +68,7 @@ def read_config(folder: Path) -> Config:
         tied=raw.get("tie_word_embeddings", False), bias=raw.get("attention_bias", kind == "qwen2"), head_norms=kind == "qwen3",
         stretch=tuple(float(rope[key]) for key in scaling) or None, ends=() if ends is None else tuple(ends) if isinstance(ends, list) else (ends,),
     )  # fmt: skip
+    sizes = (config.hidden, config.layers, config.heads, config.kv_heads, config.head_dim, config.inner, config.vocabulary, config.positions)
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or config.heads % config.kv_heads or config.head_dim % 2:
+        raise ValueError(f"sizes {sizes} that no model has: whole numbers from 1, heads in equal groups, each of an even width")
+    return config

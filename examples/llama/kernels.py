@@ -40,8 +40,7 @@ def product(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Tensor):
         with pl.at(level=pl.Level.CORE_GROUP):
             out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), pl.reshape(scale, [1, n]))
     else:
-        rows = math.gcd(n, 64)
-        half = scale.shape[1] // 2
+        rows, half = math.gcd(n, 64), scale.shape[1] // 2
         size = stored // half
         for block in pl.spmd(n // rows):
             r = block * rows
@@ -111,8 +110,7 @@ def attend(q: pl.Tensor, keys: pl.Tensor, values: pl.Tensor, table: pl.Tensor, b
     """Attention over the pages that `table` lists for each request.
 
     A block is up to `queries` tokens of one request: its row in `table`, its first row in q, the position of that token, how many they are.
-    The heads that share a key head make one matrix, and a token sees the keys up to itself.
-    """
+    The heads that share a key head make one matrix, and a token sees the keys up to itself."""
     q.bind_dynamic(0, TOKENS)
     out.bind_dynamic(0, TOKENS)
     blocks.bind_dynamic(0, BLOCKS)
@@ -203,8 +201,7 @@ def greedy(logits: pl.Tensor, out: pl.Out[pl.Tensor]):
 def sample(logits: pl.Tensor, temperature: pl.Tensor, top_p: pl.Tensor, noise: pl.Tensor, out: pl.Out[pl.Tensor]):
     """A token of the fewest whose probabilities reach `top_p`, equals together; `noise` is uniform in (0, 1).
 
-    No sort: halving finds the lowest score that is kept, and the largest of score + Gumbel noise is a draw by probability.
-    """
+    No sort: halving finds the lowest score that is kept, and the largest of score + Gumbel noise is a draw by probability."""
     logits.bind_dynamic(0, REQUESTS)
     temperature.bind_dynamic(0, REQUESTS)
     top_p.bind_dynamic(0, REQUESTS)

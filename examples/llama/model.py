@@ -82,7 +82,7 @@ class Model:
         if not all(counts):
             raise ValueError("every request needs at least one fresh token")
         ends, single, ids = list(accumulate(counts)), max(counts) == 1, [token for tokens in fresh for token in tokens]
-        queries = 1 if single else max(1, ROWS // config.group)
+        queries = 1 if single else max(1, ROWS * config.kv_heads // config.heads)
         parts = [(r, count, first) for r, count in enumerate(counts) for first in range(0, count, queries)]
         blocks = [n for r, count, first in parts for n in (r, ends[r] - count + first, before[r] + first, min(queries, count - first))]
         x, new, q, seen, tokens, *places, last, fours = cache.work(ids, *cache.extend(counts), [end - 1 for end in ends], blocks)

@@ -43,11 +43,15 @@ def random_weights(config: Config, seed: int = 0) -> Weights:
 
 def read_weights(folder: Path, config: Config) -> Weights:
     """The tensors in the `.safetensors` files of a folder, as many as its index names; BF16 whatever they are stored in."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     index = folder / "model.safetensors.index.json"
     files = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())) if index.exists() else ["model.safetensors"]
-    found: Weights = {name: weight for file in files for name, weight in load_file(folder / file).items()}
+    try:
+        found: Weights = {name: weight for file in files for name, weight in load_file(folder / file).items()}
+    except SafetensorError as error:
+        raise ValueError(f"{' or '.join(files)} is damaged or cut off ({error})") from None
     wanted = shapes(config)
     wrong = [name for name, shape in wanted.items() if name not in found or tuple(found[name].shape) != shape]
     if wrong:
@@ -58,8 +62,7 @@ def read_weights(folder: Path, config: Config) -> Weights:
 def quantised(weight: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor]:
     """A matrix [n, k] as the kernels take it, and its scales [n, groups].
 
-    16 bits: itself. 8: INT8, one scale per row. 4: two to a byte, column c in the low and column c + k/2 in the high half, stored with 8 added.
-    """
+    16 bits: itself. 8: INT8, one scale per row. 4: two to a byte, column c in the low and column c + k/2 in the high half, stored with 8 added."""
     rows, columns = weight.shape
     if bits == 16:
         return weight.contiguous(), torch.ones(1, 1)

@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from tests.fuzz.program import Case
-from tests.fuzz.regions import SYMBOL
 
 
 class Way(enum.Enum):
@@ -69,7 +68,7 @@ class Packed:
 
 def packed(case: Case) -> Packed | None:
     """The form that a seed chooses; None where extents are dynamic, which annotations of parameters say."""
-    if not case.jit or any(SYMBOL in param.shape for param in case.params):
+    if not case.jit or any(param.is_dynamic for param in case.params):
         return None
     rng = random.Random(case.seed)
     container, (question, answer), only_keyword = rng.choice(CONTAINERS), rng.choice(DECISIONS), rng.random() < 0.5

@@ -166,17 +166,21 @@ def loop(w: Writer, depth: int) -> None:
             store_rows(w, index, trips)
         if kind == "while" and not bumped:
             w.emit(f"{index} = {index} + 1")
-        late = _late(w) if not left and re.fullmatch(r"for \w+ in pl\.\w+\([\d, -]*(stage=\d)?\):", header) else None
+        late = _late(w) if not left and _RUNS.fullmatch(header) else None
     for target, state in finals:
         w.hold(target.text, state)
     if late is not None:
         w.hold(late.text, late)
 
 
+_RUNS = re.compile(r"for \w+ in pl\.\w+\([\d, -]*((stage|chunk)=\d)?\):|for \w+ in pl\.range\(\w+ \+ 1\):|while \w+ < 3:")
+"""Loops that make a round for certain."""
+
+
 def _late(w: Writer) -> Val | None:
     """A name that only the body binds, to be read after the loop."""
     found = w.pick(lambda v: v.full and v.dtype != "BOOL" and v.level in ("tile", "tensor"))
-    if found is None or w.chance(0.5):
+    if found is None or w.chance(0.2):
         return None
     name = w.fresh("z")
     w.emit(f"{name} = {found.text}")
@@ -223,12 +227,12 @@ def _header(w: Writer, kind: str, index: str) -> tuple[str, int | None]:
         bounds, trips = w.rng.choice((("3", 3), ("1, 4", 4), ("0, 6, 2", None), ("3, 0, -1", None)))
         return f"for {index} in pl.pipeline({bounds}, stage={w.rng.choice((1, 2, 3))}):", trips
     runtime = [s.text for s in indices(w, 6)]
-    if runtime and w.chance(0.4):
+    if runtime and w.chance(0.5):
         stop = w.rng.choice(runtime)
-        form, trips = w.rng.choice(((stop, 6), (f"0, {stop}", 6), (f"{stop}, 0, -1", None), (f"1, {stop} + 1, 2", None), (f"{stop}, 6", 6)))
+        form, trips = w.rng.choice(((stop, 6), (f"0, {stop}", 6), (f"{stop}, 0, -1", None), (f"1, {stop} + 1, 2", None), (f"{stop}, 6", 6), *[(f"{stop} + 1", 7)] * 3))
         return f"for {index} in pl.range({form}):", trips
     return w.rng.choice((
-        (f"for {index} in pl.range(3):", 3),
+        (f"for {index} in pl.range(3{w.rng.choice(('', ', chunk=2'))}):", 3),
         (f"for {index} in pl.range(5):", 5),
         (f"for {index} in pl.range(1, 4):", 4),
         (f"for {index} in pl.range(0, 7, 3):", None),
@@ -268,7 +272,9 @@ def _explicit(w: Writer, kind: str, states: list[tuple[Val, Val]], depth: int) -
             for name, new in zip(inner, news, strict=True):
                 w.emit(f"{name} = {new}")
         else:
-            w.emit(f"{', '.join(results)} = pl.yield_({', '.join(news)})")
+            state = states[0][1]
+            note = f": pl.Tile[{list(state.shape)}, pl.{state.dtype}]" if len(results) == 1 and state.level == "tile" and state.full and w.chance(0.4) else ""
+            w.emit(f"{', '.join(results)}{note} = pl.yield_({', '.join(news)})")
     for name, (_, state) in zip(inner if kind == "carried" else outer, states, strict=True):
         w.hold(name, state)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tests.fuzz.program import generate
+from tests.fuzz.public_coverage import forms_of
 from tilejit import ops
 from tilejit.dtypes import DTYPES
 
@@ -195,6 +196,7 @@ class Coverage:
     statements: collections.Counter[str] = field(default_factory=collections.Counter[str])
     rows: collections.Counter[str] = field(default_factory=collections.Counter[str])
     dtypes: collections.Counter[str] = field(default_factory=collections.Counter[str])
+    forms: collections.Counter[str] = field(default_factory=collections.Counter[str])
 
     def add(self, text: str) -> None:
         """Count a program."""
@@ -203,6 +205,7 @@ class Coverage:
         self.statements.update({name for name, test in STATEMENTS.items() if any(test(node) for node in nodes)} | ({"comment"} if "# " in text else set()))
         self.rows.update({row for node in nodes for row in rows_of(node)})
         self.dtypes.update({name for name in DTYPES if f"pl.{name}" in text})
+        self.forms.update(forms_of(text, nodes))
 
     def missing(self) -> tuple[list[str], list[str], list[str]]:
         """Statements, rows and data types without a program."""

@@ -29,6 +29,9 @@ IN_REGIONS = (
 def inert(w: Writer) -> None:
     """One or two statements without influence on the result."""
     for _ in range(w.rng.choice((1, 2))):
+        if w.chance(0.15):
+            prefetch(w)
+            continue
         choices = [*ANYWHERE, f"# {w.fresh('note n')}"]
         if w.region:
             choices += IN_REGIONS
@@ -38,17 +41,15 @@ def inert(w: Writer) -> None:
                 choices += [f"pl.system.cacheinvalid({name})", f"pl.dump_tag({name})"]
             if w.chance(0.2):
                 choices = [f"pl.system.set_ffts({w.config()})"]
-        elif w.chance(0.3):
-            prefetch(w)
-            continue
         w.emit(w.rng.choice(choices))
 
 
 def prefetch(w: Writer) -> None:
-    """A prefetch of a flat tensor, begun and awaited."""
+    """A prefetch of a tensor, begun and awaited."""
     ctx, session, event = w.fresh("ctx"), w.fresh("session"), w.fresh("event")
     w.emit(f"{ctx} = pl.prefetch.make_context()")
     w.emit(f"{session} = pl.prefetch.session({ctx})")
-    w.emit(f"{event} = pl.prefetch.async_prefetch({w.config()}, {ctx})")
+    inputs = [param.name for param in w.params if param.direction == "In" and param.shape]  # of any rank
+    w.emit(f"{event} = pl.prefetch.async_prefetch({w.rng.choice(inputs or [w.config()])}, {ctx})")
     w.emit(f"pl.prefetch.wait({event}, {session})")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fuzz import composed_numbers, indexed, movement, numpy_forms, operations, products, shapes, sorting, special
+from tests.fuzz import composed_numbers, indexed, movement, numpy_forms, operations, products, public_forms, shapes, sorting, special
 from tests.fuzz.values import Val
 from tests.fuzz.writer import Writer
 
@@ -95,6 +95,13 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (2, composed_numbers.angle),
     (3, composed_numbers.complex_parts),
     (3, composed_numbers.changed_element),
+    (1, public_forms.narrowed_view),
+    (1, public_forms.rows_at),
+    (1, public_forms.dense_columns),
+    (1, public_forms.inside_of_an_overhang),
+    (1, public_forms.without_leading_dims),
+    (1, public_forms.unsigned_range),
+    (1, public_forms.spread_copy),
 )
 _WEIGHTS = [weight for weight, _ in MENU]
 _OPERATIONS = [operation for _, operation in MENU]

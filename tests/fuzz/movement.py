@@ -185,7 +185,7 @@ def product(w: Writer) -> Val | None:
         dtype = "FP32" if wide else x.dtype
         text %= ", out_dtype=pl.FP32" if wide else ""
     else:
-        text %= ""
+        text %= ", out_dtype=pl.FP32" if w.chance(0.3) else ""
     err = inner * (x.err * y.magnitude + y.err * x.magnitude) + rounding("FP32", bound, 2) + (rounding(dtype, bound) if dtype != "FP32" else 0.0)
     shape = (x.shape[0], cols)
     level = "tile" if x.level == "tile" else "tensor"

@@ -370,7 +370,10 @@ def expansion(w: Writer) -> Val | None:
         if not isinstance(shape[kept], int):
             return None
         r = w.new_param("x", shape, x.dtype, w.style_for(x.dtype)).as_value()
-        r = replace(r, text=f"pl.load({r.text}, [0, 0], [{shape[0]}, {shape[1]}])", level="tile") if x.level == "tile" else r
+        if short and isinstance(covered, int) and w.chance(0.5):
+            r = _short_vector(w, r, kept, covered)
+        else:
+            r = replace(r, text=f"pl.load({r.text}, [0, 0], [{shape[0]}, {shape[1]}])", level="tile") if x.level == "tile" else r
     kind = "row" if axis == 1 else "col"
     op = w.rng.choice(("add", "sub", "mul", "max", "min", "div", "expdif", "expdif", ""))
     there = r.valid[kept]
@@ -402,3 +405,12 @@ def expansion(w: Writer) -> Val | None:
         return w.shaped_like(x, f"pl.{kind}_expand_expdif({x.text}, {r.text})", lo=0.0, hi=top, err=(x.err + r.err + rounding(x.dtype, 12)) * top * 8)
     canonical = {"max": "maximum", "min": "minimum"}.get(op, op)
     return binary(w, canonical, x, r, f"pl.{kind}_expand_{op}({x.text}, {r.text})", x.dtype, x.shape, x.valid)
+
+
+def _short_vector(w: Writer, vector: Val, kept: int, covered: int) -> Val:
+    """A vector of its own that is valid for fewer cells than what it is spread over."""
+    count = w.rng.randint(1, covered)
+    valid = tuple(count if axis == kept else 1 for axis in range(2))
+    shape = list(vector.shape)
+    call = f"pl.load({vector.text}, [0, 0], {shape}, " if w.level == "tile" else f"pl.slice({vector.text}, {shape}, [0, 0], "
+    return replace(vector, text=f"{call}valid_shape={list(valid)})", level="tile" if w.level == "tile" else "tensor", valid=valid)

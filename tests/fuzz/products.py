@@ -148,7 +148,7 @@ def scaled(w: Writer) -> Val | None:
     x, y = _operand(w, (rows, inner), dtype), _operand(w, (inner, cols), dtype)
     xs, ys = _operand(w, (rows, inner // 32), "FP8E8M0"), _operand(w, (inner // 32, cols), "FP8E8M0")
     x, y = (replace(v, lo=-36.0, hi=36.0) for v in (x, y))  # with their scales, which are at most 4
-    if rows % 16 == 0 and cols % 16 == 0 and inner == 64 and w.chance(0.5):
+    if rows % 16 == 0 and cols % 16 == 0 and inner == 64 and w.chance(0.8):
         xs, ys = _packed(xs, "MX_A_ZZ"), _packed(ys, "MX_B_NN")
     kind = w.rng.choice(("matmul_mx", "matmul_mx_acc", "matmul_mx_bias"))
     extra = _operand(w, (1 if kind.endswith("bias") else rows, cols), "FP32") if kind != "matmul_mx" else None

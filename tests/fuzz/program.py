@@ -108,7 +108,7 @@ class Composer(SideBySide):
         if self.jit:
             found += [("control", 2, lambda: self.control(last))]
         if self.dynamic and not self.orchestration:
-            found += [("ragged", 2, self.ragged)]
+            found += [("ragged", 2, self.ragged), ("twice", 1, self.twice)]
         return found
 
     def control(self, last: bool) -> None:
@@ -129,7 +129,7 @@ class Composer(SideBySide):
                 parameters = ", ".join(f"{p.name}: {annotation(replace(p, direction='In') if bare else p, False)}" for p in helper.writer.params)
                 lines += ["", f"@pl.jit.{helper.kind}{helper.options}", f"def {helper.name}({parameters}):", *self.documented(helper.writer), ""]
             bare_ok = self.rng.random() < 0.5
-            parameters = ", ".join(f"{p.name}: {annotation(p, bare_ok and SYMBOL not in p.shape)}" for p in self.entry.params)
+            parameters = ", ".join(f"{p.name}: {annotation(p, bare_ok and not p.is_dynamic)}" for p in self.entry.params)
             lines += ["", "@pl.jit", f"def kernel({parameters}):", *self.documented(self.entry), ""]
             return "\n".join(lines)
         lines += ["", "@pl.program", "class Fuzz:"]

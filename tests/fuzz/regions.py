@@ -13,7 +13,16 @@ from tests.fuzz.values import Dim, Val, rounding
 from tests.fuzz.writer import Names, Param, Writer
 
 SYMBOL = "M"
+TWICE = f"{SYMBOL} * 2"
 AT = "with pl.at(level=pl.Level.CORE_GROUP):"
+HINTS = (
+    "optimizations=[pl.split(pl.SplitMode.UP_DOWN)]",
+    "optimizations=[pl.cross_core_slot(slot_num=2)]",
+    "optimizations=[pl.split(pl.SplitMode.NONE, slot_num=2)]",
+    "optimization=pl.split(pl.SplitMode.UP_DOWN)",
+    "split=pl.SplitMode.LEFT_RIGHT, slot_num=4",
+)
+"""Hints for a scheduler, the last three as earlier versions of the language had them."""
 
 
 @dataclass
@@ -101,7 +110,7 @@ class Regions:
         if self.rng.random() < 0.15:
             chosen.append(f'name_hint="{self.fresh("region")}"')
         if self.rng.random() < 0.1:
-            chosen.append(self.rng.choice(("optimizations=[pl.split(pl.SplitMode.UP_DOWN)]", "optimizations=[pl.cross_core_slot(slot_num=2)]")))
+            chosen.append(self.rng.choice(HINTS))
         if self.rng.random() < 0.08:
             chosen.append("allow_early_resolve=True")
         return "".join(f", {option}" for option in chosen)
@@ -126,7 +135,7 @@ class Regions:
         with w.nested(header):
             self.body(w)
             created = self.write_results(w, last)
-            if level == "tile" and "pl.split(" not in header and self.rng.random() < 0.15:
+            if level == "tile" and "split" not in header and self.rng.random() < 0.15:
                 self.lanes(w)
         w.lines[start:start] = created
 
@@ -216,7 +225,7 @@ class Regions:
         source = w.new_param("x", (SYMBOL, cols), dtype, w.style_for(dtype))
         with w.nested(self.at(w)):
             size, index, left = w.fresh("n"), w.fresh("i"), w.fresh("n")
-            w.emit(f"{size} = pl.tensor.dim({source.name}, 0)")
+            w.emit(f"{size}{self.rng.choice(('', ': pl.Scalar[pl.INT64]'))} = pl.tensor.dim({source.name}, 0)")
             with w.nested(f"for {index} in pl.range(({size} + {rows - 1}) // {rows}):"):
                 w.emit(f"{left} = pl.min({size} - {index} * {rows}, {rows})")
                 low, high = source.bounds()
@@ -228,6 +237,17 @@ class Regions:
                 param = w.output((SYMBOL, found.shape[1]), found.dtype)
                 w.note_error(param.name, found.err)
                 w.emit(f"pl.store({found.text}, [{index} * {rows}, 0], {param.name})")
+
+    def twice(self) -> None:
+        """An output whose extent is computed from a dynamic one: the rows of an input, then what is made of them."""
+        w = self.entry
+        cols, dtype = int(w.rng.choice(w.cols)), w.choose_dtype(("FP32", "INT32"))
+        source = w.new_param("x", (SYMBOL, cols), dtype, w.style_for(dtype))
+        out = w.output((TWICE, cols), dtype)
+        w.note_error(out.name, 0.0)
+        with w.nested(self.at(w)):
+            w.emit(f"{out.name}[0:{SYMBOL}] = {source.name}")
+            w.emit(f"{out.name}[{self.rng.choice((f'{SYMBOL}:', f'{SYMBOL}:2 * {SYMBOL}'))}] = pl.{self.rng.choice(('abs', 'neg', 'relu'))}({source.name})")
 
     # results --------------------------------------------------------------------------------------------------------------
 
@@ -275,6 +295,10 @@ class Regions:
             if value.full and SYMBOL not in value.shape and name.startswith("o") and self.rng.random() < 0.1:
                 part = f", shapes={[self.rng.randint(1, int(extent)) for extent in value.shape]}"
             w.emit(f"{assign}pl.store({value.text}, {offsets}, {name}{part})")
+        elif value.full and SYMBOL not in value.shape and name.startswith("o") and self.rng.random() < 0.1:
+            part = [self.rng.randint(1, int(extent)) for extent in value.shape]
+            window = ", ".join(f"{o}:{o + d}" for o, d in zip(offsets, part, strict=True))
+            w.emit(f"{name}[{window}] = pl.slice({value.text}, {list(value.shape)}, {[0] * len(part)}, valid_shape={part})")
         elif shape == value.shape and self.rng.random() < 0.6:
             w.emit(f"{name}[:] = {value.text}")
         elif SYMBOL not in shape and self.rng.random() < 0.5:

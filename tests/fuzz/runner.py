@@ -15,7 +15,7 @@ import numpy as np
 from tests.fuzz.arguments import packed
 from tests.fuzz.problem import Problem
 from tests.fuzz.program import Case
-from tests.fuzz.regions import SYMBOL
+from tests.fuzz.regions import SYMBOL, TWICE
 from tests.fuzz.text_forms import comments_kept, mutated, other_forms, round_trip, told_apart
 from tests.fuzz.values import EPSILON, NARROW, integer_range
 from tests.fuzz.writer import Param
@@ -35,7 +35,7 @@ def make(param: Param, rng: np.random.Generator, size: int) -> Any:
     if param.style == "scalar":
         number = rng.uniform(-2, 2)
         return float(np.float32(number)) if param.dtype in EPSILON else int(number)
-    shape = tuple(size if extent == SYMBOL else int(extent) for extent in param.shape)
+    shape = tuple({SYMBOL: size, TWICE: 2 * size}.get(str(extent)) if isinstance(extent, str) else extent for extent in param.shape)
     dtype = dtype_named(param.dtype).numpy
     low, high = param.bounds()
     if param.dtype == "BOOL":

@@ -10,6 +10,13 @@ from tests.fuzz.regions import Helper
 from tests.fuzz.values import Val
 from tests.fuzz.writer import Writer
 
+SOFT = (
+    "core_type='aic_only', mode='soft', gm_workspace={space}, used_cores={one}",
+    "core_type='aiv_only', mode='soft', gm_workspace={space}, used_cores={one}",
+    "mode='soft', gm_workspace={space}, used_cores={all}",
+)
+"""Barriers that count in memory: a mixed one counts a cube and two vector cores per block."""
+
 
 class SideBySide(Calls):
     """Stages of co-scheduled kernels."""
@@ -103,11 +110,14 @@ class SideBySide(Calls):
         middle, out = w.new_param("io", (count, cols), "FP32", "normal", "InOut"), w.output((count, cols), "FP32")
         for name in (middle.name, out.name):
             w.note_error(name, 0.0)
-        block = w.fresh("b")
+        block, space = w.fresh("b"), w.fresh("tmp")
+        meeting = rng.choice(("", "core_type='aiv_only'", "core_type='aic_only'", "mode='hard'", *SOFT)).format(space=space, one=count, all=3 * count)
+        if space in meeting:
+            w.emit(f"{space} = pl.create_tensor([64], dtype=pl.INT32, init_value=0)")
         with w.nested(f"for {block} in pl.spmd({count}):"):
             tile, other = w.fresh("t"), w.fresh("t")
             w.emit(f"{tile} = pl.load({source.name}, [{block}, 0], [1, {cols}])")
             w.emit(f"pl.store(pl.neg({tile}), [{block}, 0], {middle.name})")
-            w.emit(rng.choice(("pl.system.syncall()", "pl.system.syncall(core_type='aiv_only')")))
+            w.emit(f"pl.system.syncall({meeting})")
             w.emit(f"{other} = pl.load({middle.name}, [({block} + {rng.randint(1, count)}) % {count}, 0], [1, {cols}])")
             w.emit(f"pl.store({other}, [{block}, 0], {out.name})")

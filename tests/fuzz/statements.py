@@ -8,6 +8,7 @@ from tests.fuzz import special
 from tests.fuzz.control import branch, loop
 from tests.fuzz.effects import inert
 from tests.fuzz.menu import expression
+from tests.fuzz.public_forms import annotated_numbers
 from tests.fuzz.scalars import indices, on_core_array, scalar
 from tests.fuzz.traffic import traffic
 from tests.fuzz.values import Val, hull, too_vague
@@ -84,7 +85,7 @@ def _write_part(w: Writer, old: Val, kind: str, partners: list[Val]) -> None:
         else:
             height, width = w.rng.randint(1, rows), w.rng.randint(1, cols)
             top, left = w.rng.randint(0, rows - height), w.rng.randint(0, cols - width)
-            value = f"{other.text}[0:{height}, 0:{width}]" if w.chance(0.6) else f"pl.set_validshape({other.text}, {height}, {width})"
+            value = f"{other.text}[0:{height}, 0:{width}]" if w.chance(0.4) else f"pl.set_validshape({other.text}, {height}, {width})"
             w.emit(f"{old.text}[{top}:{top + height}, {left}:{left + width}] = {value}")
         w.hold(old.text, hull(old, other, ""))
 
@@ -108,6 +109,6 @@ def statements(w: Writer, count: int, depth: int = 0) -> None:
         elif kind < 0.82:
             traffic(w)
         elif kind < 0.88:
-            branch(w, depth)
+            (annotated_numbers if w.chance(0.1) else lambda w: branch(w, depth))(w)
         else:
             loop(w, depth)

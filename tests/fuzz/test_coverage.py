@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fuzz import public_coverage
 from tests.fuzz.coverage import DTYPES_UNREACHED, UNREACHED, Coverage, measure
 from tilejit import ops
 
@@ -27,6 +28,10 @@ def test_every_row_of_the_op_table_is_used_or_listed(coverage: Coverage) -> None
 
 def test_every_data_type_is_used_or_listed(coverage: Coverage) -> None:
     assert set(coverage.missing()[2]) == set(DTYPES_UNREACHED)
+
+
+def test_every_form_of_public_programs_is_written(coverage: Coverage) -> None:
+    assert [form for form in public_coverage.ALL if coverage.forms[form] < 3] == []
 
 
 def test_no_row_depends_on_a_lucky_seed(coverage: Coverage) -> None:

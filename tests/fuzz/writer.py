@@ -43,6 +43,10 @@ class Param:
         }[self.style]
         return (max(low, 0), high) if self.dtype.startswith("U") else (low, high)
 
+    @property
+    def is_dynamic(self) -> bool:
+        return any(not isinstance(extent, int) for extent in self.shape)
+
     def as_value(self) -> Val:
         low, high = self.bounds()
         return Val(self.name, "buffer", self.dtype, low, high, 0.0, self.shape, self.shape)

@@ -209,6 +209,23 @@ def an_annotated_yield_in_a_while(n: pl.Tensor, out: pl.Out[pl.Tensor[[2], pl.IN
     return out
 
 
+@CASES(f32(4, 6), np.array([3, 2], np.int32), expected=lambda x, n: x * float32(4))
+@pl.jit
+def annotated_yields_behind_a_break(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        start = pl.load(x, [0, 0], [4, 6])
+        for i, (t,) in pl.range(n[0], init_values=(start,)):
+            if i == n[1]:
+                break
+            doubled: pl.Tile[[4, 6], pl.FP32] = pl.yield_(pl.add(t, t))
+        for i, (k,) in pl.range(5, init_values=(0,)):
+            if i > 2:
+                continue
+            rounds: pl.Scalar[pl.INDEX] = pl.yield_(k + 1)
+        pl.store(pl.mul(doubled, pl.cast(rounds - 2, pl.FP32)), [0, 0], out)
+    return out
+
+
 @pl.program
 class AnnotatedInStrictForm:
     @pl.function(type=pl.FunctionType.InCore, strict_ssa=True)

@@ -54,7 +54,7 @@ class Plain:
         q, k = (torch.cat([low * cos - high * sin, high * cos + low * sin], -1).to(x.dtype) for low, high in ((q1, q2), (k1, k2)))
         cache[0][slots], cache[1][slots] = k.transpose(1, 2), v.transpose(1, 2)
         keys, values = cache[:, :, :, :reach]
-        seen = F.scaled_dot_product_attention(q, keys, values, mask, is_causal=mask is None, enable_gqa=self.config.group > 1)
+        seen = F.scaled_dot_product_attention(q, keys, values, mask, is_causal=mask is None, enable_gqa=self.config.heads > self.config.kv_heads)
         x = x + self.linear(seen.transpose(1, 2).flatten(2), f"{start}self_attn.o_proj")
         y = self.norm(x, f"{start}post_attention_layernorm")
         return x + self.linear(F.silu(self.linear(y, f"{start}mlp.gate_proj")) * self.linear(y, f"{start}mlp.up_proj"), f"{start}mlp.down_proj")

@@ -48,17 +48,16 @@ def _loops(body: Sequence[ast.stmt], span: SpanOf) -> list[ast.stmt]:
             out += _loop(statement, span)
         elif isinstance(statement, ast.If | ast.With):
             out.append(_with_blocks(statement, lambda block: _loops(block, span)))
-        elif isinstance(statement, ast.AnnAssign) and is_yield(statement.value):
-            out += _annotated_yield(statement)
         else:
-            out.append(statement)
+            out += _plain_yield(statement)
     return out
 
 
-def _annotated_yield(node: ast.AnnAssign) -> list[ast.stmt]:
-    """`n: T = pl.yield_(v)` yields `v` as a T: the value takes the annotation, then it is yielded."""
-    assert isinstance(node.value, ast.Call)
-    call = node.value
+def _plain_yield(node: ast.stmt) -> list[ast.stmt]:
+    """`n: T = pl.yield_(v)` yields `v` as a T: the value takes the annotation, then it is yielded. Other statements stay."""
+    call = node.value if isinstance(node, ast.AnnAssign) else None
+    if not isinstance(node, ast.AnnAssign) or not isinstance(call, ast.Call) or not is_yield(call):
+        return [node]
     if not isinstance(node.target, ast.Name) or len(call.args) != 1 or isinstance(call.args[0], ast.Starred):
         return [ast.copy_location(ast.Assign([node.target], call), node)]
     typed = TYPED + node.target.id
@@ -174,7 +173,7 @@ def _natural_carry(node: ast.For, span: SpanOf) -> tuple[ast.For | ast.While, li
     before: list[ast.stmt] = [ast.copy_location(ast.Assign([carried], initial), node)]
     body: list[ast.stmt] = []
     after: list[ast.stmt] = []
-    for statement in node.body:
+    for statement in (plain for written in node.body for plain in _plain_yield(written)):
         if isinstance(statement, ast.Assign) and is_yield(statement.value):
             assert isinstance(statement.value, ast.Call)
             values = ast.copy_location(ast.Tuple(statement.value.args, ast.Load()), statement.value)

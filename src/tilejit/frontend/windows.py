@@ -111,8 +111,8 @@ def _fits(ctx: Context, offset: object, size: object, extent: Dim) -> bool:
 def behind(ctx: Context, buffer: SSAValue, offsets: Items, sizes: Items) -> tuple[SSAValue, Items]:
     """What lies behind a window that may overhang: its tensor, and the offsets there. A part that is inside may be read, whatever the window is."""
     while buffer in ctx.overhangs:
-        window, type = buffer.owner, d.shaped_type(buffer)
-        assert isinstance(window, d.WindowOp) and isinstance(type, BufferType)
+        window, type = buffer.owner, d.buffer_type(buffer)
+        assert isinstance(window, d.WindowOp)
         for offset, size, extent in zip(offsets, sizes, type.shape, strict=True):
             if _fits(ctx, offset, size, extent):
                 continue
