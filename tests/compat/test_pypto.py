@@ -14,7 +14,9 @@ import pypto
 import pypto.language as pl
 from pypto import DataType, backend, ir
 from pypto.backend import BackendType
-from pypto.ir import OptimizationStrategy
+from pypto.ir.pass_manager import OptimizationStrategy
+from pypto.pypto_core import DataType as CoreType
+from pypto.pypto_core import ir as core
 from pypto.runtime import RunConfig, TensorSpec
 from pypto.tools.profiler import Timeline
 
@@ -48,7 +50,7 @@ if __name__ == "__main__":
         np.testing.assert_array_equal(scale(x, config=RunConfig(platform=platform)), x * np.float32(2))
         compiled = ir.compile(Add, platform=platform, strategy=OptimizationStrategy.Default, backend_type=BackendType.Ascend910B)
         np.testing.assert_array_equal(compiled(x), x + np.float32(1))
-    assert DataType.FP32 is pl.FP32
+    assert DataType.FP32 is CoreType.FP32 is pl.FP32 and core.compile is ir.compile and ir.OptimizationStrategy is OptimizationStrategy
     assert "not part of tilejit" in repr(TensorSpec)
     for use in (lambda: TensorSpec("x", [4]), lambda: Timeline.start, lambda: pypto.set_verify_options[0]):
         try:

@@ -229,7 +229,8 @@ def _header(w: Writer, kind: str, index: str) -> tuple[str, int | None]:
     runtime = [s.text for s in indices(w, 6)]
     if runtime and w.chance(0.5):
         stop = w.rng.choice(runtime)
-        form, trips = w.rng.choice(((stop, 6), (f"0, {stop}", 6), (f"{stop}, 0, -1", None), (f"1, {stop} + 1, 2", None), (f"{stop}, 6", 6), *[(f"{stop} + 1", 7)] * 3))
+        forms = ((stop, 6), (f"0, {stop}", 6), (f"{stop}, 0, -1", None), (f"1, {stop} + 1, 2", None), (f"{stop}, 6", 6), *[(f"{stop} + 1", 7)] * 3)
+        form, trips = w.rng.choice(forms)
         return f"for {index} in pl.range({form}):", trips
     return w.rng.choice((
         (f"for {index} in pl.range(3{w.rng.choice(('', ', chunk=2'))}):", 3),

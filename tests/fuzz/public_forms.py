@@ -1,4 +1,4 @@
-"""The menu, forms of public programs: valid regions of views, places from data, slices that overhang, vectors without leading dims, unsigned ranges, spread copies."""
+"""The menu, forms of public programs: valid regions of views, places from data, slices that overhang, vectors without leading dims, ranges, spread copies."""
 
 from __future__ import annotations
 

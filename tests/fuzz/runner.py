@@ -35,7 +35,7 @@ def make(param: Param, rng: np.random.Generator, size: int) -> Any:
     if param.style == "scalar":
         number = rng.uniform(-2, 2)
         return float(np.float32(number)) if param.dtype in EPSILON else int(number)
-    shape = tuple({SYMBOL: size, TWICE: 2 * size}.get(str(extent)) if isinstance(extent, str) else extent for extent in param.shape)
+    shape = tuple({SYMBOL: size, TWICE: 2 * size}[extent] if isinstance(extent, str) else extent for extent in param.shape)
     dtype = dtype_named(param.dtype).numpy
     low, high = param.bounds()
     if param.dtype == "BOOL":

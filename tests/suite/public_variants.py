@@ -55,7 +55,10 @@ def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a.astype(float32) @ b.astype(float32)
 
 
-@CASES(data(ml_dtypes.bfloat16, 8, 16), data(ml_dtypes.bfloat16, 16, 24), f16(8, 32), f16(32, 24), expected=lambda a, b, c, e: (_products(a, b), _products(c, e)), tol=1e-4)
+@CASES(
+    data(ml_dtypes.bfloat16, 8, 16), data(ml_dtypes.bfloat16, 16, 24), f16(8, 32), f16(32, 24),
+    expected=lambda a, b, c, e: (_products(a, b), _products(c, e)), tol=1e-4,
+)  # fmt: skip
 @pl.jit
 def products_in_their_spaces_and_before_an_accumulation(
     a: pl.Tensor, b: pl.Tensor, c: pl.Tensor, e: pl.Tensor, x: pl.Out[pl.Tensor[[8, 24], pl.FP32]], y: pl.Out[pl.Tensor[[8, 24], pl.FP32]]
@@ -69,7 +72,10 @@ def products_in_their_spaces_and_before_an_accumulation(
     return x, y
 
 
-@CASES(f32(8, 16), f32(24, 16), data(np.int8, 4, 16), data(np.int8, 16, 8), expected=lambda a, b, c, e: (a @ b.T, c.astype(np.int32) @ e.astype(np.int32)), tol=1e-4)
+@CASES(
+    f32(8, 16), f32(24, 16), data(np.int8, 4, 16), data(np.int8, 16, 8),
+    expected=lambda a, b, c, e: (a @ b.T, c.astype(np.int32) @ e.astype(np.int32)), tol=1e-4,
+)  # fmt: skip
 @pl.jit
 def products_of_turned_tiles_and_in_a_first_round(
     a: pl.Tensor, b: pl.Tensor, c: pl.Tensor, e: pl.Tensor, x: pl.Out[pl.Tensor[[8, 24], pl.FP32]], y: pl.Out[pl.Tensor[[4, 8], pl.INT32]]
@@ -240,10 +246,14 @@ def task_ids_at_places_of_the_run(x: pl.Tensor, out: pl.InOut[pl.Tensor], n: pl.
     return out
 
 
-# packed scales --------------------------------------------------------------------------------------------------------
+# columns of accumulators ----------------------------------------------------------------------------------------------
 
 
-@CASES(f32(8, 16), f32(16, 24), f32(1, 16), expected=lambda a, b, c: (np.concatenate([a @ b[:, :12], 2 * (a @ b[:, 12:])], 1), np.concatenate([c @ b[:, :12], 2 * (c @ b[:, 12:])], 1)), tol=1e-4)
+def _right_half_twice(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a @ b * np.where(np.arange(24) < 12, float32(1), float32(2))
+
+
+@CASES(f32(8, 16), f32(16, 24), f32(1, 16), expected=lambda a, b, c: (_right_half_twice(a, b), _right_half_twice(c, b)), tol=1e-4)
 @pl.jit
 def added_to_columns_of_accumulators(a: pl.Tensor, b: pl.Tensor, c: pl.Tensor, x: pl.Out[pl.Tensor[[8, 24], pl.FP32]], y: pl.Out[pl.Tensor[[1, 24], pl.FP32]]):
     with pl.at(level=pl.Level.CORE_GROUP):

@@ -25,8 +25,17 @@ _TARGETS = {
     f"{ROOT}.ir.distributed_compiled_program": "tilejit.ir.distributed_compiled_program",
     f"{ROOT}.runtime": "tilejit.runtime",
     f"{ROOT}.backend": "tilejit.compat.pypto",
+    f"{ROOT}.pypto_core": "tilejit",
+    f"{ROOT}.pypto_core.ir": "tilejit.ir",
 }
 """The modules that mean something here, and which of ours they are."""
+
+
+def _target(module: str) -> str | None:
+    """Which of ours a module is: a part of one that we have as a whole (`pypto.ir.pass_manager`) is that one, a tool of the vendor's none."""
+    while module not in _TARGETS:
+        module = module.rpartition(".")[0]
+    return _TARGETS[module] if module != ROOT else None
 
 
 class BackendType(enum.Enum):
@@ -64,7 +73,9 @@ def reset_for_testing() -> None:
 
 
 _OWN = {"BackendType", "set_backend_type", "get_backend_type", "is_backend_configured", "reset_for_testing"}
-_EXTRAS: dict[str, dict[str, Callable[[], object]]] = {ROOT: {"DataType": lambda: types.SimpleNamespace(**DTYPES)}}
+_EXTRAS: dict[str, dict[str, Callable[[], object]]] = {
+    module: {"DataType": lambda: types.SimpleNamespace(**DTYPES)} for module in (ROOT, f"{ROOT}.pypto_core")
+}
 """Names that we have elsewhere."""
 
 
@@ -101,7 +112,7 @@ class _Alias(types.ModuleType):
             return importlib.import_module(path)
         if name in _EXTRAS.get(self.__name__, {}):
             return _EXTRAS[self.__name__][name]()
-        found = _member(_TARGETS.get(self.__name__), name)
+        found = _member(_TARGETS.get(self.__name__) or _target(self.__name__), name)
         return VendorOnly(path) if found is None else found
 
     def __dir__(self) -> list[str]:

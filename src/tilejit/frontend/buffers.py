@@ -176,7 +176,8 @@ def put(ctx: Context, buffer: SSAValue, value: SSAValue, offsets: Items, atomic:
         value = reshape(ctx, value, [ctx.builder.dim(value, axis) for axis in range(len(surplus), own.rank)])
         own = d.shaped_type(value)
     lead = [1] * (type.rank - own.rank)
-    place, starts = behind(ctx, buffer, offsets, [*lead, *(valid if isinstance(valid, int) else whole for valid, whole in zip(own.valid, own.shape, strict=True))])
+    most = [valid if isinstance(valid, int) else whole for valid, whole in zip(own.valid, own.shape, strict=True)]
+    place, starts = behind(ctx, buffer, offsets, [*lead, *most])
     sizes = [*lead, *(extent if isinstance(extent, int) else 0 for extent in own.valid)]
     check_window(ctx, d.shaped_type(place), starts, sizes, "the write", "start earlier, or write a narrower value")
     if atomic and (type.dtype is BOOL or not (type.dtype.is_float or type.dtype.is_integer)):

@@ -272,6 +272,12 @@ class Context(Scalars):
         inner = own.data if isinstance(own, d.Static) and isinstance(own.data, tuple) else ()
         op.attributes["comment"] = d.Static((*comments, *inner))
 
+    def hand_on_comments(self, op: Operation) -> None:
+        """Comments of an op that goes away stand before the next one."""
+        own = op.attributes.get("comment")
+        if isinstance(own, d.Static) and isinstance(own.data, tuple):
+            self._attach_comments(list(own.data), op.next_op)
+
     def attach_last_comments(self, block: Block) -> None:
         """Comments behind the last op of a function stand before its end."""
         if self._pending_comments and block.first_op is not block.last_op:

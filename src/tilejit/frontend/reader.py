@@ -257,6 +257,7 @@ def _drop_overhangs(ctx: Context, function: d.FuncOp) -> None:
         if not isinstance(op, d.WindowOp) or not defined_inside(window, function.body.block):
             continue
         if window in ctx.seen_through and not any(True for _ in window.uses):
+            ctx.hand_on_comments(op)
             op.detach()
             op.erase()
         elif error is not None:
