@@ -246,7 +246,7 @@ def test_a_config_with_wrong_sizes_ends_in_one_line_that_helps(
     wrong: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path, {**LLAMA, **wrong}, {"none": torch.zeros(1)}, files=1)
-    refused([str(tmp_path)], f"no model in .*: {message}.*; config.json and .safetensors of one model make one", monkeypatch, capsys)
+    refused([str(tmp_path)], f"no model in .*: {message}.*; one has config.json and .safetensors", monkeypatch, capsys)
 
 
 def damaged(folder: Path, how: str) -> None:
@@ -280,7 +280,7 @@ def test_files_that_are_damaged_end_in_one_line_that_helps(
 ) -> None:
     write(tmp_path, LLAMA, {"none": torch.zeros(64)}, files=1)
     damaged(tmp_path, how)
-    refused([str(tmp_path)], f"no model in .*: {message}.*; config.json and .safetensors of one model make one", monkeypatch, capsys)
+    refused([str(tmp_path)], f"no model in .*: {message}.*; one has config.json and .safetensors", monkeypatch, capsys)
 
 
 def refused(arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

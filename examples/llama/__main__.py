@@ -72,7 +72,7 @@ def main() -> None:
         config = read_config(given.folder) if given.folder else random_config(given.layers, given.hidden)
         weights = read_weights(given.folder, config) if given.folder else random_weights(config, given.seed)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:  # what wrong files end in
-        parser.error(f"no model in {given.folder}: {f'no {error}' if isinstance(error, KeyError) else error}; config.json and .safetensors of one model make one")
+        parser.error(f"no model in {given.folder}: {f'no {error}' if isinstance(error, KeyError) else error}; one has config.json and .safetensors")
     random = torch.Generator().manual_seed(given.seed)
     lengths = (max(1, int(given.length * 0.75**r)) for r in range(given.batch))
     prompts = given.prompt or [torch.randint(config.vocabulary, (length,), generator=random).tolist() for length in lengths]
