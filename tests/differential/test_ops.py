@@ -11,7 +11,7 @@ from tests.differential.plans import EXECUTABLE, UNREACHED, Use, all_uses, uses
 from tests.differential.runner import batches, check
 from tilejit import ops
 from tilejit.backends.cpu.rules import hole
-from tilejit.dtypes import COMPLEX64
+from tilejit.dtypes import COMPLEX64, INT64
 from tilejit.errors import TilejitError
 
 SHARDS = 8
@@ -36,6 +36,11 @@ def sample() -> list[list[Use]]:
 def test_cpu_computes_what_the_reference_does(shard: int, sample: list[list[Use]]) -> None:
     differences = [str(difference) for batch in sample[shard::SHARDS] for difference in check(batch)]
     assert not differences, "\n".join(differences)
+
+
+def test_masks_of_words_choose_among_wide_elements() -> None:
+    chosen = uses(ops.table()["sel"], "tile", INT64)
+    assert chosen and not [str(difference) for difference in check(chosen)]
 
 
 def test_every_row_level_and_dtype_is_reached_or_listed() -> None:

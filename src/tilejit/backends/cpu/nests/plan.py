@@ -97,7 +97,8 @@ def scheduled(e: Emitter, recipes: Sequence[Recipe], stores: Sequence[d.StoreOp]
     values = [value for item in recipes for value in (*item.inputs, item.result)] + [value for store in stores for value in (store.value, store.buffer)]
     dtypes = [type.dtype for value in values if isinstance(type := d.type_of(value), ShapedType)]
     folds = any(item.reduction is not None and item.reduction.axis != len(item.space) - 1 for item in recipes)
-    light = sum(item.cost for item in recipes) <= LIGHT and all(item.reduction is None for item in recipes)
+    # Bits of a mask come by the byte: with fewer than eight lanes at a time the wrong ones would be looked at.
+    light = sum(item.cost for item in recipes) <= LIGHT and all(item.reduction is None and not item.masks and not item.is_mask for item in recipes)
     return e.module.schedules.nest(e.name, dtypes, all(item.wide for item in recipes), folds, light)
 
 
