@@ -278,9 +278,9 @@ class WarmCalls:
         """Whether native code takes these calls from now on; False too for those that it had been taught and did not take."""
         from tilejit.runtime.call.dispatch import native_call_of, wanted
 
-        words = self._worth_watching(watched_words(questions))
-        able = isinstance(entry.native or entry.runner, Placed)
-        path = self._started() if able and words is not None and wanted() else None
+        able = isinstance(entry.native or entry.runner, Placed) and wanted()
+        words = self._worth_watching(watched_words(questions)) if able else None
+        path = self._started() if words is not None else None
         if path is None or words is None:
             self.stop()
             return False
