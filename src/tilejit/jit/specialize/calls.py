@@ -282,7 +282,8 @@ class Calls(Operators):
         from tilejit.jit.specialize.helpers import specialise_call
 
         text, value = specialise_call(self, node, helper, submitted)
-        self.issued += acting_calls(text, self.specializer.acting)
+        if not submitted:  # a task is started by the call that hands it in, which the statement keeps
+            self.issued += acting_calls(text, self.specializer.acting)
         return text, value
 
 
