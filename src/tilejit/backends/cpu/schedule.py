@@ -121,7 +121,7 @@ def _lanes(dtypes: Sequence[DType], lanes: int) -> int:
 def nest(dtypes: Sequence[DType], wide: bool, folds: bool, light: bool) -> NestSchedule:
     """For a nest of these element types: `wide` where many lanes at a time fit the registers, `folds` where rows are folded into one, `light` where it waits
     for memory only."""
-    halved = light and host().halves_vectors and all(dtype.bits == 32 for dtype in dtypes)  # masks are bytes of eight lanes: never fewer
+    halved = light and host().halves_vectors and all(dtype.bits >= 32 for dtype in dtypes)
     return NestSchedule(
         lanes=_lanes(dtypes, 8 if halved else 32 if wide else 16),
         middle=8,
