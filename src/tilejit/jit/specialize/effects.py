@@ -16,24 +16,28 @@ def has_effects(body: Sequence[ast.stmt], acting: Collection[str]) -> bool:
             return True
         if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
             return True
-        if isinstance(node, ast.Call) and (_helper(node) in acting or _is_op_with_effect(node.func)):
+        if isinstance(node, ast.Call) and (called_helper(node) in acting or _is_op_with_effect(node.func)):
             return True
     return False
 
 
 def acting_calls(node: ast.AST, acting: Collection[str]) -> Iterator[ast.Call]:
     """The calls of such helpers in an expression, in the order in which they run; those in their arguments are theirs."""
-    if isinstance(node, ast.Call) and _helper(node) in acting:
+    if isinstance(node, ast.Call) and called_helper(node) in acting:
         yield node
     else:
         for child in ast.iter_child_nodes(node):
             yield from acting_calls(child, acting)
 
 
-def _helper(call: ast.Call) -> str | None:
+def called_helper(call: ast.Call) -> str | None:
     """The helper of the program that is called: `self.helper(…)`."""
-    func = call.func
-    return func.attr if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self" else None
+    return named_helper(call.func)
+
+
+def named_helper(node: ast.AST) -> str | None:
+    """The helper of the program that is named: `self.helper`."""
+    return node.attr if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self" else None
 
 
 def _is_op_with_effect(function: ast.expr) -> bool:

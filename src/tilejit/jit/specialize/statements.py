@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import cast
@@ -15,6 +16,7 @@ from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.specialize.assignments import Assignments
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import is_bind_dynamic
+from tilejit.jit.specialize.effects import called_helper, named_helper
 from tilejit.jit.specialize.iterate import computed_first, taken_apart, unrolled
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.operators import NeedsTurns
@@ -67,23 +69,45 @@ class Statements(Assignments):
         if rule is None:
             return [copy.deepcopy(node)]
         before = self._bound_anew(node)
-        kept, issued, first, self.kept, self.issued = self.kept, self.issued, self.first, [], []
+        kept, issued, marked, self.kept, self.issued = self.kept, self.issued, self.first, [], []
         start = node.iter if isinstance(node, ast.For) else node.value if isinstance(node, ast.Assign) else None
         self.first = set(map(id, computed_first(start))) if start is not None else set()
         try:
             with self.turn():
                 after = [*getattr(self, rule)(node), *self._bound_anew(node)]
-            return [*before, *(self.closed(new) for new in (*self._lost_calls(after), *self.kept, *after))]
+            first = [*self._lost_calls(after), *self.kept]
+            self._refuse_mixed(first, after)
+            return [*before, *(self.closed(new) for new in (*first, *after))]
         finally:
-            self.kept, self.issued, self.first = kept, issued, first
+            self.kept, self.issued, self.first = kept, issued, marked
 
     def _lost_calls(self, after: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Calls that have to run and that nothing of the statement's text has: `(helper(out), 5)[1]`."""
         if not self.issued:
             return []
-        there = {ast.dump(call) for new in (*self.kept, *after) for call in calls_in(ast.walk(new))}
-        lost = {text: call for call in self.issued if (text := ast.dump(call)) not in there}
-        return [at(ast.Expr(call), call) for call in lost.values()]
+        calls = {(call.lineno, call.col_offset): call for call in self.issued}.values()  # who looks twice calls once
+        nodes = [node for new in (*self.kept, *after) for node in ast.walk(new)]
+        missing, texts = Counter(map(called_helper, calls)), {ast.dump(call) for call in calls_in(nodes)}
+        missing.subtract(Counter(map(named_helper, nodes)))
+        lost: list[ast.Call] = []
+        for call in sorted(calls, key=lambda call: ast.dump(call) in texts):
+            if missing[called_helper(call)] > 0:
+                missing[called_helper(call)] -= 1
+                lost.append(call)
+        return [at(ast.Expr(call), call) for call in calls_in(lost)]
+
+    def _refuse_mixed(self, kept: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> None:
+        """Refuse a statement that reads what a call in it may change: the call stands before the statement, so that the order would be another one."""
+        calls = [new.value for new in kept if isinstance(new, ast.Expr) and isinstance(new.value, ast.Call)]
+        if not calls:
+            return
+        heads = [part for new in after for part in _head(new)]
+        read = {node.id for head in heads for node in ast.walk(head) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        for call in calls:
+            given = {node.id for argument in call.args for node in ast.walk(argument) if isinstance(node, ast.Name)}
+            if given & read:
+                what = f"`{ast.unparse(call).removeprefix('self.')}` does more than compute its result, and this statement also reads `{min(given & read)}`"
+                raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(call), help="call it in a statement of its own")
 
     def _bound_anew(self, place: ast.stmt) -> list[ast.stmt]:
         """`values = [1, 2]` after `values.append(2)`, which was done here and leaves nothing in the text; the same for all names that it has."""
@@ -279,6 +303,11 @@ class Statements(Assignments):
         value_node, value = self.fold(node.value)
         self.result = value if self.result is None else joined(self.result, value)
         return [at(ast.Return(value_node), node)]
+
+
+def _head(node: ast.stmt) -> list[ast.AST]:
+    """The expressions of a statement, without those of the statements in it."""
+    return [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
 
 def _stored_names(node: ast.AST) -> set[str]:
