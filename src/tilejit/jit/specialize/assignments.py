@@ -12,7 +12,6 @@ from tilejit.frontend.fold import BINARY
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.questions import refusal
 from tilejit.jit.specialize.calls import Calls
-from tilejit.jit.specialize.dependencies import resolve
 from tilejit.jit.specialize.dynamic import symbols_of
 from tilejit.jit.specialize.growing import has_no_other_name, makes_container
 from tilejit.jit.specialize.infer import operator
@@ -20,9 +19,8 @@ from tilejit.jit.specialize.iterate import dealt, member_nodes, static_node
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.operators import NeedsTurns
 from tilejit.jit.specialize.stores import added_to, is_member, put
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown, as_local, literal, members_of
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, as_local, literal, members_of
 from tilejit.jit.specialize.walk import Binding, Folded
-from tilejit.ops.spec import OpFunction
 from tilejit.types.values import BufferType, TileType
 
 
@@ -40,8 +38,6 @@ class Assignments(Calls):
         value_node, value = self.fold(node.value)
         self._name_made(node.value, value)
         self._list_made(node.targets, node.value)
-        if isinstance(value, Unknown):
-            value = self._kept(node)
         if any(isinstance(part, ast.Starred) or is_member(self, part) for target in node.targets for part in ast.walk(target)):
             return [new for target in node.targets for new in self._given(target, (value_node, value), node)]
         if self._names_an_object(node.targets, value):
@@ -181,15 +177,6 @@ class Assignments(Calls):
             return False
         self.inlined[target.id] = value.value
         return True
-
-    def _kept(self, node: ast.Assign) -> Abstract:
-        """`v = pl.op(…)` whose result is not known here: what was known of `v` stays, as ops that rebind a name rarely change its type."""
-        target = node.targets[0]
-        if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and isinstance(resolve(node.value.func, self.reads), OpFunction):
-            before = self.env.get(target.id)
-            if isinstance(before, (BufferType, TileType)):
-                return before
-        return UNKNOWN
 
     def _shape_assignment(self, node: ast.Assign) -> list[ast.stmt] | None:
         """`K = a.shape[1]` and `M, N = a.shape`: constant extents become literals at their uses, dynamic ones dim reads."""

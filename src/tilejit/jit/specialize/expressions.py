@@ -141,7 +141,7 @@ class Expressions(Walk):
         if isinstance(value, (BufferType, TileType)):
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if node.attr == "shape":
-                return self._shape(same, value, node, known=owner in self.params and isinstance(value, BufferType))
+                return self._shape(same, value, node, known=owner in self.params and owner not in self.definition.stores and isinstance(value, BufferType))
             if node.attr == "dtype":
                 return same, Static(value.dtype, local=owner not in self.params)
             if node.attr == "T":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tilejit import ops
 from tilejit.dtypes import BOOL, COMPLEX64, FP32, INDEX, DType
@@ -339,7 +340,8 @@ def subscript(base: BufferType | TileType, indices: Sequence[Abstract | slice], 
         if isinstance(index, Static) and index.value is None:
             shape.append(1)
         elif isinstance(index, slice):
-            shape.append(_slice_extent(index, next(extents)))
+            whole = next(extents)
+            shape.append(_slice_extent(index, whole, fresh if isinstance(base, BufferType) else partial(_same, whole)))  # tiles have constant shapes
         else:
             next(extents)
     if not shape:
@@ -348,27 +350,29 @@ def subscript(base: BufferType | TileType, indices: Sequence[Abstract | slice], 
     return BufferType(out, base.dtype) if isinstance(base, BufferType) else TileType(out, base.dtype, out, base.space)
 
 
+def _same(extent: Dim) -> Dim:
+    return extent
+
+
 def _constant(index: slice) -> bool:
     return all(part is None or (isinstance(part, Static) and isinstance(part.value, int)) for part in (index.start, index.stop))
 
 
-def _slice_extent(index: slice, extent: Dim) -> Dim:
-    """Static sizes as given; what is not static falls back to the parent's extent."""
+def _slice_extent(index: slice, extent: Dim, fresh: Callable[[], Dim]) -> Dim:
+    """The size of a window along one dim: a number where that is known, else an extent of its own. That each end lies inside is for the front end to check."""
     if isinstance(index.step, int):
         return max(0, index.step)
+    start = 0 if index.start is None else extent_of(index.start)
+    stop = extent if index.stop is None else extent_of(index.stop)
     if isinstance(index.step, Static) and isinstance(step := index.step.value, int) and step not in (0, 1):
         if not isinstance(extent, int) or not _constant(index):
-            return ANY
+            return fresh()
         first, last = (None if part is None else part.value for part in (index.start, index.stop))
         return len(range(*slice(first, last, step).indices(extent)))
-    start = 0 if index.start is None else extent_of(index.start)
-    if index.stop is None:
-        if not isinstance(extent, int) or not isinstance(start, int):
-            return -start if isinstance(start, int) and start < 0 else extent
-        return max(0, extent - (start + extent if start < 0 else start))
-    stop = extent_of(index.stop)
-    if isinstance(start, int) and isinstance(stop, int):
-        start = start + extent if start < 0 and isinstance(extent, int) else start
-        stop = stop + extent if stop < 0 and isinstance(extent, int) else stop
+    if isinstance(extent, int):
+        start, stop = (end + extent if isinstance(end, int) and end < 0 else end for end in (start, stop))
+    if isinstance(start, int) and isinstance(stop, int) and (start < 0) == (stop < 0):
         return max(0, stop - start)
-    return stop if start == 0 and stop is not None else extent
+    if start == 0 and stop is not None and not (isinstance(stop, int) and stop < 0):
+        return stop
+    return -start if index.stop is None and isinstance(start, int) and start < 0 else fresh()

@@ -96,8 +96,8 @@ class Walk(Objects):
         """The calls of this statement that do more than compute."""
         self.skippable = 0
         """How many expressions are around that the run may leave out."""
-        self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or bool(helpers_of(self.reads))
-        """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
+        self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or _asks_of_locals(definition) or bool(helpers_of(self.reads))
+        """Types of locals matter to the helpers that get them, those of a helper's results to its caller, and to who asks for a local's shape."""
 
     def fold(self, node: ast.expr) -> Folded:
         """The rewritten expression and what is known of its value. No node is shared with the original."""
@@ -202,3 +202,9 @@ _RULES: dict[type[ast.expr], str] = {
     ast.GeneratorExp: "comprehension",
 }
 """The method that rewrites each kind of expression; those of operators and calls are in operators.py and calls.py."""
+
+
+def _asks_of_locals(definition: Definition) -> bool:
+    """Whether the text asks something of a name that it binds: `x = pl.row_sum(x)` … `x.shape[1]`."""
+    asked = (node.value for node in definition.tree.nodes if isinstance(node, ast.Attribute))
+    return any(isinstance(owner, ast.Name) and owner.id in definition.stores for owner in asked)
