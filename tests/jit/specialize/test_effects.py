@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,3 +115,43 @@ def test_what_a_helper_does_is_done(body: str, want: float, platform: str, make_
 def test_a_call_that_the_run_may_leave_out_is_a_statement_of_its_own(body: str, make_kernel: MakeKernel) -> None:
     with pytest.raises(UnsupportedFeatureError, match="only the run knows whether it is called here"):
         made(body, make_kernel)
+
+
+@pytest.mark.parametrize("body", ["y = out + float(five(out))", "m = (same(out), same(out))[0]", "m, n = pl.read(out, [0, 0]), five(out)"])
+def test_a_statement_does_not_read_what_a_call_in_it_changes(body: str, make_kernel: MakeKernel) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="this statement also reads `out`"):
+        made(body, make_kernel)
+
+
+WINDOWS = {
+    "rows from one of the run": "z = x[s:, :]\nreturn z.shape[0]",
+    "rows up to one of the run": "z = x[0:s + 1, :]\nreturn z.shape[0]",
+    "a parameter bound anew": "x = x[s:, :]\nreturn x.shape[0]",
+    "all rows but the first": "x = x[1:, :]\nreturn x.shape[0]",
+    "all rows but the last": "x = x[:-1, :]\nreturn x.shape[0] * 10 + x.shape[1]",
+    "rows of an op": "x = pl.row_sum(x)\nreturn x.shape[0] * 10 + x.shape[1]",
+    "columns of a transposed one": "x = pl.transpose(x, 0, 1)\nreturn x.shape[0] * 10 + x.shape[1]",
+    "a condition": "t = x\nt = pl.row_sum(t)\nif t.shape[1] == 4:\n    return 1\nreturn 2",
+    "every second row": "return x[::2, :].shape[0]",
+}
+
+
+class Rows:
+    """Enough of the language for Python to compute these."""
+
+    row_sum = staticmethod(lambda x: x.sum(axis=1, keepdims=True))
+    transpose = staticmethod(lambda x, first, second: x.swapaxes(first, second))
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["constant", "dynamic"])
+@pytest.mark.parametrize("body", WINDOWS.values(), ids=WINDOWS)
+def test_extents_of_windows_and_results_are_theirs(body: str, dynamic: bool, make_kernel: MakeKernel) -> None:
+    x, out = np.ones((5, 4), np.float32), np.zeros((1, 1), np.float32)
+    names: dict[str, Any] = {"pl": Rows}
+    exec(f"def f(x, s):\n{textwrap.indent(body, '    ')}", names)
+    head = "    x.bind_dynamic(0, pl.dynamic('M'))\n" if dynamic else ""
+    text = f"@pl.jit.inline\ndef f(x, s):\n{textwrap.indent(body, '    ')}\n"
+    text += "@pl.jit(runtime_scalars=('s',))\ndef kernel(x: pl.Tensor, s: pl.INT64, out: pl.Out[pl.Tensor]):\n"
+    text += f"{head}    pl.write(out, [0, 0], pl.cast(f(x, s), pl.FP32))"
+    make_kernel(text)(x, 2, out)
+    assert out[0, 0] == names["f"](x, 2)

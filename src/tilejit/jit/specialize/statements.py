@@ -76,7 +76,7 @@ class Statements(Assignments):
             with self.turn():
                 after = [*getattr(self, rule)(node), *self._bound_anew(node)]
             first = [*self._lost_calls(after), *self.kept]
-            self._refuse_mixed(first, after)
+            self._refuse_mixed(first, [new for new in after if (new.lineno, new.col_offset) == (node.lineno, node.col_offset)])
             return [*before, *(self.closed(new) for new in (*first, *after))]
         finally:
             self.kept, self.issued, self.first = kept, issued, marked
