@@ -50,7 +50,7 @@ def leftovers(folder: Path) -> list[Path]:
     return list((folder / "cache").rglob(".tmp-*"))
 
 
-@pytest.mark.parametrize("room", [0, 1, 100, 4000])
+@pytest.mark.parametrize("room", [0, 100])
 def test_no_room_left_in_the_middle_of_an_entry_is_a_warning_and_nothing_stays_behind(tmp_path: Path, room: int) -> None:
     """A limit on the size of files: the system writes what fits, and refuses the rest."""
     limit = f"""

@@ -88,7 +88,7 @@ class Case:
         return [item.make(rng) if isinstance(item, Random) else item.copy() if isinstance(item, np.ndarray) else item for item in call]
 
     def check(self, platform: str) -> None:
-        """Runs every call and compares every output; inputs must stay as they were. On the CPU it also runs in precise mode on two threads."""
+        """Runs every call and compares every output; inputs must stay as they were. On the CPU every second case also runs in precise mode on two threads."""
         if isinstance(self.kernel, JITFunction):
             self.kernel.cache_clear()
         for threads in self.threads or (0,):
@@ -96,8 +96,13 @@ class Case:
         if self.compiles is not None:
             assert isinstance(self.kernel, JITFunction)
             assert len(self.kernel._cache) == self.compiles
-        if platform == "cpu":
+        if platform == "cpu" and self._is_even:
             self._check_calls(RunConfig(platform=platform, num_threads=2, fast_math=False))
+
+    @property
+    def _is_even(self) -> bool:
+        """One half of the cases, always the same: what is tried in two forms costs half if each case has one of them."""
+        return zlib.crc32(self.name.encode()) % 2 == 0
 
     def _check_calls(self, config: RunConfig) -> None:
         run = ir.compile(self.kernel, config=config) if isinstance(self.kernel, ir.Program) else None
@@ -105,15 +110,14 @@ class Case:
             self._check_call(run, call, config)
 
     def check_text(self) -> None:
-        """The text of the program, and of what it is lowered to, parses back to the same structure, in both forms."""
+        """The text of the program, and of what it is lowered to, parses back to the same structure, one in the concise form and one in the other."""
         if isinstance(self.kernel, ir.Program):
             programs = [self.kernel]
         else:
             arguments = self._given(self.arguments(self.calls[0]))[0]
             programs = [cast(ir.Program, pl.parse(self.kernel.specialized_source(*arguments))), self.kernel.lower(*arguments)]
-        for program in programs:
-            for concise in (False, True):
-                ir.assert_structural_equal(cast(ir.Program, pl.parse(program.as_python(concise=concise))), program)
+        for program, concise in zip(programs, (self._is_even, not self._is_even)):
+            ir.assert_structural_equal(cast(ir.Program, pl.parse(program.as_python(concise=concise))), program)
 
     def _check_call(self, run: Callable[..., Any] | None, call: Sequence[Any], config: RunConfig) -> None:
         given = self.arguments(call)
