@@ -179,7 +179,8 @@ def running(w: Writer) -> Val | None:
     name = w.rng.choice(names)
     count = int(x.shape[axis]) if isinstance(x.shape[axis], int) else 32
     if name == "cumprod":
-        return _shaped(w, x, f"pl.cumprod(pl.clip({x.text}, -1.0, 1.0), axis={axis})", x.shape, lo=-1.0, hi=1.0, err=count * (x.err + rounding(x.dtype, 1, 2)))
+        clipped = f"pl.cast(pl.clip({x.text}, -1.0, 1.0), pl.{x.dtype})"  # a number makes FP32 of shorter floats
+        return _shaped(w, x, f"pl.cumprod({clipped}, axis={axis})", x.shape, lo=-1.0, hi=1.0, err=count * (x.err + rounding(x.dtype, 1, 2)))
     low, high, err = {
         "cumsum": (min(x.lo, count * x.lo), max(x.hi, count * x.hi), count * (x.err + rounding(x.dtype, count * x.magnitude, 2))),
     }.get(name, (x.lo, x.hi, x.err))

@@ -15,6 +15,7 @@ LOCKING = re.compile(r"threading\.(R?Lock|Condition|Semaphore)\(")
 MAY = {
     "runtime/locks.py": "makes them",
     "jit/cache.py": "a compile under way; the child forgets those of other threads",
+    "jit/pto/untouched.py": "nobody waits for it: who does not get it compares bytes",
     "backends/reference/tasks.py": "the turns of the threads of one run",
     "backends/cuda/program/crossing.py": "the turns of the threads of one run",
 }

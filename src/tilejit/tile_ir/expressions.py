@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from xdsl.ir import Operation, SSAValue
@@ -34,7 +35,9 @@ _BINARY: dict[str, tuple[str, int]] = {
 }
 """Sign and strength of the operators between two operands, by the class of Python's `ast`."""
 _WORDS = {"&": ("and", _AND), "|": ("or", _OR)}
-"""The same between flags."""
+"""The same between flags, where the second one cannot fail: a word would keep it from being computed."""
+_MAY_FAIL = re.compile(r"[/%\[]|\w\(")
+"""A text with a division, a subscript or a call in it."""
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _DEEPEST = 12
 """Operators nested in one expression before one of them gets a name of its own."""
@@ -124,7 +127,7 @@ class Expressions:
     def _binary(self, op: d.ApplyOp, sign: str, strength: int) -> tuple[str, int]:
         left, right = op.operands
         flags = d.type_of(op.results[0]) == ScalarType(BOOL)
-        if flags and sign in _WORDS and constant_of(left) is None and constant_of(right) is None:
+        if flags and sign in _WORDS and constant_of(left) is None and constant_of(right) is None and not _MAY_FAIL.search(self.text(right)):
             sign, strength = _WORDS[sign]
         if sign == "**":
             return f"{self.text(left, _POWER + 1)} ** {self.text(right, _UNARY)}", strength

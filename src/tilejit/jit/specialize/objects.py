@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from tilejit.errors import TilejitError, in_body
+from tilejit.errors import TilejitError, UnsupportedFeatureError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.plain import class_name, defining_module, is_settled
@@ -90,6 +90,9 @@ class Objects:
         while isinstance(inner, tuple | list):
             inner = next(item for item in cast("Sequence[object]", inner) if holds_handle(item))
         raw = trace.raw(inner)
+        if type(raw) in (set, frozenset) and not is_handle(inner):
+            help = "write a tuple, or ask it what it is for: `x in {…}`, `len({…})`"
+            return self.located(UnsupportedFeatureError("a kernel cannot contain a set other than while compiling", help=help), node)
         error = refusal(trace.path_of(inner), f"a {defining_module(raw)}.{class_name(type(raw))}")
         return self.located(error, node)
 
