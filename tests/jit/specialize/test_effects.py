@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import UnsupportedFeatureError
+from tilejit.errors import KernelAssertionError, UnsupportedFeatureError
 
 X = np.ones((1, 2), np.float32)
 HELPERS = """
@@ -36,6 +36,14 @@ def same(t):
 @pl.jit.inline
 def stored(t):
     pl.write(t, [0, 0], 7.0)
+    return 5
+@pl.jit.inline
+def put(t):
+    t = pl.assemble(t, pl.full([1, 2], dtype=pl.FP32, value=7.0), [0, 0])
+    return 5
+@pl.jit.inline
+def checked(n):
+    assert n > 0, "must be positive"
     return 5
 @pl.jit.inline
 def clamp(n, top):
@@ -90,6 +98,8 @@ BODIES = {
     "length of a display": ("m = len([same(out), 1])\nout[:] = out * 10.0 + float(m)", 22.0),
     "assert": ("assert same(out) is not None\nout[:] = out * 10.0", 20.0),
     "an op that writes": ("m = stored(out)\nout[:] = out * 10.0 + float(m)", 75.0),
+    "an op that gives the tensor back": ("m = put(out)\nout[:] = out * 10.0 + float(m)", 75.0),
+    "an output under its own name again": ("out = out\nout += 1.0", 2.0),
     "a known choice": ("m = five(out) if len([1]) == 1 else given(out, 1)\nout[:] = out * 10.0", 20.0),
     "returns under a condition": ("out[:] = out + number(clamp(9, 5) * 10 + clamp(3, 5))", 54.0),
     "a parameter that is bound anew": ("out[:] = out + number(lower(9, 5) * 10 + lower(3, 5)) + number(other(1, 5))", 59.0),
@@ -111,6 +121,11 @@ def test_what_a_helper_does_is_done(body: str, want: float, platform: str, make_
     assert made(body, make_kernel) == want
 
 
+def test_what_a_helper_asserts_is_checked(make_kernel: MakeKernel) -> None:
+    with pytest.raises(KernelAssertionError, match="must be positive"):
+        made("m = checked(s - 1)", make_kernel)
+
+
 @pytest.mark.parametrize("body", ["m = 5 if s > 3 else five(out)", "m = s > 3 and five(out) == 5", "while five(out) == 5 and s > 3:\n    s = s - 1"])
 def test_a_call_that_the_run_may_leave_out_is_a_statement_of_its_own(body: str, make_kernel: MakeKernel) -> None:
     with pytest.raises(UnsupportedFeatureError, match="only the run knows whether it is called here"):
@@ -125,6 +140,7 @@ def test_a_statement_does_not_read_what_a_call_in_it_changes(body: str, make_ker
 
 WINDOWS = {
     "rows from one of the run": "z = x[s:, :]\nreturn z.shape[0]",
+    "rows of a result of the run": "z = (x * 2.0)[s:, :]\nreturn z.shape[0]",
     "rows up to one of the run": "z = x[0:s + 1, :]\nreturn z.shape[0]",
     "a parameter bound anew": "x = x[s:, :]\nreturn x.shape[0]",
     "all rows but the first": "x = x[1:, :]\nreturn x.shape[0]",

@@ -283,9 +283,7 @@ class Assignments(Calls):
         return [at(ast.AugAssign(target, node.op, value_node), node)]
 
     def _is_output(self, name: str) -> bool:
-        """Whether a name is that of an output, and never given to anything else."""
-        added = sum(isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name) and part.target.id == name for part in self.definition.tree.nodes)
-        return self.definition.stores.get(name, 0) == added and any(param.name == name and param.direction != "In" for param in self.definition.params)
+        return any(param.name == name and param.direction != "In" for param in self.definition.params)
 
     def _counted(self, node: ast.AugAssign, before: Static, value: Static, value_node: ast.expr) -> list[ast.stmt]:
         """`count += 1` of a number or text that is known."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tilejit.ops import public
 from tilejit.ops.facts import Effect
@@ -14,7 +14,7 @@ def has_effects(body: Sequence[ast.stmt], acting: Collection[str]) -> bool:
     for node in (part for statement in body for part in ast.walk(statement)):
         if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
             return True
-        if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)):
             return True
         if isinstance(node, ast.Call) and (called_helper(node) in acting or _is_op_with_effect(node.func)):
             return True
@@ -44,5 +44,26 @@ def _is_op_with_effect(function: ast.expr) -> bool:
     """Whether the text calls an op, or a method of that name, that writes or waits: `pl.write(…)`, `pl.tile.store(…)`."""
     if not isinstance(function, ast.Attribute):
         return False
+    if roles_of_write(function.attr) is not None:
+        return True
     found = public(function.value.attr if isinstance(function.value, ast.Attribute) else "pl", function.attr)
     return found is not None and any(row.facts.effect is not Effect.Nothing or row.facts.writes is not None for _, row in found.rows)
+
+
+ELEMENT = {"dst": "target", "tensor": "target", "offset": "offsets", "indices": "offsets", "value": "value"}
+"""What the parameters of an op that writes one element are."""
+
+
+def roles_of_write(name: str) -> Mapping[str, str] | None:
+    """What each parameter of an op that writes into a tensor is, in order."""
+    match name:
+        case "store":
+            return {"tile": "value", "offsets": "offsets", "output_tensor": "target"}
+        case "assemble":
+            return {"target": "target", "source": "value", "offset": "offsets"}
+        case "write":
+            return ELEMENT
+        case _ if name.startswith("atomic_"):
+            return ELEMENT
+        case _:
+            return None

@@ -341,7 +341,7 @@ def subscript(base: BufferType | TileType, indices: Sequence[Abstract | slice], 
             shape.append(1)
         elif isinstance(index, slice):
             whole = next(extents)
-            shape.append(_slice_extent(index, whole, fresh if isinstance(base, BufferType) else partial(_same, whole)))  # tiles have constant shapes
+            shape.append(_slice_extent(index, whole, partial(_same, whole) if base.level == "tile" else fresh))  # tiles have constant shapes
         else:
             next(extents)
     if not shape:

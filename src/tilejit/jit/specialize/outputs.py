@@ -10,6 +10,7 @@ from tilejit.dtypes import DType
 from tilejit.errors import ShapeError
 from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.edges import Edges
+from tilejit.jit.specialize.effects import ELEMENT, roles_of_write
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.infer import items_of
 from tilejit.jit.specialize.program import Specializer, bind_symbols
@@ -67,24 +68,6 @@ class _Writes:
     def culprit(self) -> ast.AST | None:
         """The first write whose end is not known."""
         return next((place for place, ends in zip(self.places, self.ends, strict=True) if None in ends or not ends), None)
-
-
-_ELEMENT = {"dst": "target", "tensor": "target", "offset": "offsets", "indices": "offsets", "value": "value"}
-
-
-def roles_of_write(name: str) -> Mapping[str, str] | None:
-    """What each parameter of an op that writes into a tensor is, in order."""
-    match name:
-        case "store":
-            return {"tile": "value", "offsets": "offsets", "output_tensor": "target"}
-        case "assemble":
-            return {"target": "target", "source": "value", "offset": "offsets"}
-        case "write":
-            return _ELEMENT
-        case _ if name.startswith("atomic_"):
-            return _ELEMENT
-        case _:
-            return None
 
 
 class _Watching(Statements):
@@ -152,7 +135,7 @@ class _Watching(Statements):
         else:
             starts = [form_of(item) for item in items_of(self.fold(offsets)[1])]
         written = self.fold(value)[1]
-        if roles is _ELEMENT:
+        if roles is ELEMENT:
             ends = [_ends(start, Form(1)) for start in starts]
         elif isinstance(written, BufferType | TileType) and len(written.valid) <= len(starts):
             lead = (1,) * (len(starts) - len(written.valid))
