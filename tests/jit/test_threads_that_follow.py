@@ -81,14 +81,13 @@ def test_a_program_is_not_served_for_answers_that_another_thread_has_replaced(re
     assert shared.called(2, times=1) == [1.0]  # the next call like it will be served
     threads: list[threading.Thread] = []
     done = threading.Event()  # or it has to wait for this thread
-    words, here = warm.watched_words, threading.get_ident()
+    serve, here = warm.WarmCalls._serve_natively, threading.get_ident()
 
-    def words_and_change(*watched: Any) -> Any:
-        found = words(*watched)
+    def change_and_serve(*given: Any) -> Any:
         if threading.get_ident() == here and not threads:
             threads.append(shared.changed_elsewhere(2, done))
             done.wait()
-        return found
+        return serve(*given)
 
     def come() -> None:
         if threading.get_ident() != here:
@@ -96,7 +95,7 @@ def test_a_program_is_not_served_for_answers_that_another_thread_has_replaced(re
 
     ways: Any = shared.kernel._warm
     ways._lock = Noticed(ways._lock, come)
-    monkeypatch.setattr(warm, "watched_words", words_and_change)
+    monkeypatch.setattr(warm.WarmCalls, "_serve_natively", change_and_serve)
     assert shared.called(2, times=1) == [1.0]
     threads[0].join()
     assert shared.called(2) + shared.called(1) == [2.0] * 6
