@@ -51,6 +51,23 @@ def test_a_parameter_that_is_rebound_to_a_value_is_returned_as_that_value(platfo
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_numbers_that_a_kernel_was_given_are_returned_too(platform: str) -> None:
+    @pl.jit(runtime_scalars=("s", "u"))
+    def numbers(x: pl.Tensor, s: pl.INT32, u: pl.INT32):
+        return 5, s, x.shape[0], u
+
+    @pl.jit(runtime_scalars=("s",))
+    def mixed(x: pl.Tensor, s: pl.INT32):
+        return x + 1.0, s
+
+    x = data(3, 5)
+    for s in (7, -2):
+        assert numbers(x, s, 4) == (5, s, 3, 4)
+        result, number = mixed(x, s)
+        np.testing.assert_array_equal(result, x + 1)
+        assert number == s
+
+
 def test_values_of_inline_helpers_keep_the_symbols_of_their_arguments(platform: str) -> None:
     @pl.jit.inline
     def doubled(x: pl.Tensor):

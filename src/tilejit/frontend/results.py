@@ -39,11 +39,12 @@ def check_outputs(entry: d.FuncOp) -> None:
 
 
 def hide_results(function: d.FuncOp) -> None:
-    """Store each returned value that is no parameter into an extra `Out` parameter; attribute `hidden` counts them."""
+    """Store each returned value that is no tensor of the caller's into an extra `Out` parameter; attribute `hidden` counts them."""
     block = function.body.block
     last = d.end_of(block, d.ReturnOp)
     values = list(last.values)
-    if all(value in block.args for value in values):
+    given = [value for value in block.args if not isinstance(d.type_of(value), ScalarType)]
+    if all(value in given for value in values):
         return
     names, directions = list(function.names), list(function.directions)
     span = last.span
@@ -55,7 +56,7 @@ def hide_results(function: d.FuncOp) -> None:
     extents: dict[str, object] = {}
     numbers: list[str] = []
     for index, value in enumerate(values):
-        if value in block.args:
+        if value in given:
             continue
         name = unique_name("result", names)
         type = _output_type(value, last, name, extents)

@@ -148,6 +148,7 @@ WINDOWS = {
     "rows of an op": "x = pl.row_sum(x)\nreturn x.shape[0] * 10 + x.shape[1]",
     "columns of a transposed one": "x = pl.transpose(x, 0, 1)\nreturn x.shape[0] * 10 + x.shape[1]",
     "a condition": "t = x\nt = pl.row_sum(t)\nif t.shape[1] == 4:\n    return 1\nreturn 2",
+    "columns after turns": "t = x\nfor i in pl.unroll(2):\n    t = t[:, 1:]\nif t.shape[1] == 3:\n    return 1\nreturn t.shape[1] * 10",
     "every second row": "return x[::2, :].shape[0]",
 }
 
@@ -155,6 +156,7 @@ WINDOWS = {
 class Rows:
     """Enough of the language for Python to compute these."""
 
+    unroll = range
     row_sum = staticmethod(lambda x: x.sum(axis=1, keepdims=True))
     transpose = staticmethod(lambda x, first, second: x.swapaxes(first, second))
 

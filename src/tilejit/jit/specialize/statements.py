@@ -35,6 +35,7 @@ from tilejit.jit.specialize.values import (
 )
 from tilejit.jit.specialize.walk import Folded
 from tilejit.types.scopes import MARKERS, Marker
+from tilejit.types.values import BufferType, TileType
 
 
 class Statements(Assignments):
@@ -153,10 +154,24 @@ class Statements(Assignments):
         before = self._bound_anew(node)
         self._enter_loop(node)
         target = self._loop_target(node.target, node.iter)
+        outside = dict(self.env)
         body = self._undecided_block(node.body)
+        self._refuse_other_types(node, outside)
         self._leave(_stored_names(node))
         orelse = self.block(node.orelse) if node.orelse else []
         return [*before, at(ast.For(target, iterable, body, orelse), node)]
+
+    def _refuse_other_types(self, node: ast.For, outside: dict[str, Abstract]) -> None:
+        """`for i in pl.unroll(2): t = t[:, 1:]`: each turn has a type of its own, so that they are looked at one by one."""
+        if not isinstance(node.iter, ast.Call) or node.iter.keywords or resolve(node.iter.func, self.reads) is not MARKERS["unroll"]:
+            return
+        for name in sorted(_stored_names(node) & outside.keys()):
+            before, after = outside[name], self.env.get(name)
+            if not isinstance(before, BufferType | TileType) or not isinstance(after, BufferType | TileType):
+                continue
+            if (before.shape, before.dtype) != (after.shape, after.dtype):
+                help = "give what each turn makes a name of its own"
+                raise NeedsTurns(f"`{name}` has another type after each turn", span=self.definition.span(node), help=help)
 
     def _expanded(self, node: ast.For, turns: bool = False) -> list[ast.stmt] | None:
         """The turns of a `pl.unroll` loop that calls helpers or Python functions: their arguments must be known here."""
