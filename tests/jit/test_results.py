@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tests.jit.conftest import MakeKernel
 from tilejit import ir
 from tilejit.errors import ShapeError
 
@@ -66,6 +67,15 @@ def test_numbers_that_a_kernel_was_given_are_returned_too(platform: str) -> None
         result, number = mixed(x, s)
         np.testing.assert_array_equal(result, x + 1)
         assert number == s
+
+
+@pytest.mark.parametrize("bounds", ["4, -1, -1", "5", "0, 5, 2"])
+def test_loops_that_count_down_write_whole_outputs(bounds: str, make_kernel: MakeKernel) -> None:
+    text = f"@pl.jit\ndef rows(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    for i in pl.range({bounds}):\n        out[i : i + 1, :] = x[i : i + 1, :]"
+    x = data(5, 3)
+    result = make_kernel(text)(x)
+    assert result.shape == x.shape
+    np.testing.assert_array_equal(result[::2], x[::2])
 
 
 def test_values_of_inline_helpers_keep_the_symbols_of_their_arguments(platform: str) -> None:

@@ -39,6 +39,8 @@ class Assignments(Calls):
         self._name_made(node.value, value)
         self._list_made(node.targets, node.value)
         if any(isinstance(part, ast.Starred) or is_member(self, part) for target in node.targets for part in ast.walk(target)):
+            if len(node.targets) > 1 and not isinstance(value, Static) and not isinstance(value_node, ast.Name):
+                value_node = self.named_first(value_node)  # computed once, for all targets
             return [new for target in node.targets for new in self._given(target, (value_node, value), node)]
         if self._names_an_object(node.targets, value):
             return []

@@ -197,11 +197,13 @@ def _ends(start: End, size: End) -> End:
 
 
 def _last_turn(stop: Form, ends: Sequence[End]) -> Form:
-    """The last value of a counter that stays below `stop`."""
+    """The largest value of a counter that stays below `stop`, or counts down to it."""
     numbers = [end.constant if end is not None and not end.terms else None for end in ends]
     if len(numbers) == 3 and None not in numbers and (numbers[2] or 0) > 0:
         start, end, step = (number or 0 for number in numbers)
         return Form(start + max(0, end - start - 1) // step * step)
+    if len(ends) == 3 and (numbers[2] or 0) < 0 and (first := ends[0]) is not None:
+        return first
     return stop.plus(Form(-1))
 
 

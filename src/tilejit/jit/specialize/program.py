@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from tilejit.dtypes import DType
+from tilejit.errors import ShapeError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.plain import encode
 from tilejit.jit.reads.scope import Reads
@@ -363,6 +364,8 @@ def _tensor_annotation(type: BufferType, direction: str, names: Mapping[DynDim, 
 
 
 def _shaped_annotation(kind: str, shape: Sequence[int | str], dtype: DType, names: Mapping[DynDim, str], extra: str = "") -> ast.expr:
+    if any(isinstance(dim, DynDim) and dim not in names for dim in shape):
+        raise ShapeError("the shape of an output that the call leaves out is known only at run time", help="pass the output, or declare its shape")
     dims = ", ".join(names[dim] if isinstance(dim, DynDim) else str(dim) for dim in shape)
     return expression(f"{kind}[[{dims}], pl.{dtype.name}{extra}]")
 
