@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -28,7 +29,7 @@ def gathered(row: OpSpec, args: Mapping[str, ApplyArg]) -> tuple[list[SSAValue],
             groups.append((param.name, -1))
             operands.append(arg)
         elif arg is not None and not isinstance(arg, str | int | float):
-            items = [value_of(item) for item in arg]  # type: ignore[union-attr]
+            items = values_of(arg)
             groups.append((param.name, len(items)))
             operands += items
     return operands, tuple(groups), statics
@@ -51,6 +52,11 @@ def value_of(arg: object) -> SSAValue:
     """An argument that is known to be an operand."""
     assert isinstance(arg, SSAValue), arg
     return arg
+
+
+def values_of(arg: object) -> list[SSAValue]:
+    """An argument that is known to be several operands."""
+    return [value_of(item) for item in cast("Sequence[object]", arg)]
 
 
 def in_user_names(hint: str | None, args: Mapping[str, ApplyArg]) -> str | None:

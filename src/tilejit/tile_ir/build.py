@@ -16,7 +16,7 @@ from tilejit.ops.dtype_rules import as_float, as_index
 from tilejit.ops.sizes import check_size
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.arguments import ApplyArg, _user_name, gathered, in_user_names, refuse_masks, value_of
+from tilejit.tile_ir.arguments import ApplyArg, _user_name, gathered, in_user_names, refuse_masks, value_of, values_of
 from tilejit.tile_ir.derive import counted, expand
 from tilejit.tile_ir.names import name_value
 from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
@@ -147,7 +147,7 @@ class Builder:
             type = d.type_of(arg)
             return scalar_arg(arg) if isinstance(type, ScalarType) else type
         if row.param(name).kind is ParamKind.Scalars and arg is not None:
-            return tuple(scalar_arg(value_of(item)) for item in arg)  # type: ignore[union-attr]
+            return tuple(map(scalar_arg, values_of(arg)))
         return arg
 
     def misuse(self, error: TilejitError, args: Mapping[str, ApplyArg]) -> TilejitError:
@@ -343,4 +343,4 @@ def operand(op: d.RowOp, name: str) -> SSAValue:
 def operands(op: d.RowOp, name: str) -> list[SSAValue]:
     """The operands that a parameter of the row takes which is a list; empty where it was left out."""
     found = apply_args(op).get(name)
-    return [value_of(item) for item in found] if isinstance(found, list) else []  # pyright: ignore[reportUnknownVariableType]
+    return values_of(found) if isinstance(found, list) else []

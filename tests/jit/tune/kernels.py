@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class Clock:
             raise KeyboardInterrupt
         self.asked.append(str(choice))
         run()
-        return SECONDS[choice.arguments.get("rows", 4)]  # type: ignore[index]
+        return SECONDS[cast("int", choice.arguments.get("rows", 4))]
 
 
 def tuned(kernel: JITFunction = scaled, configs: object = None, **options: Any) -> tuple[Autotuned, Clock]:

@@ -81,6 +81,12 @@ class Calls(Operators):
         if not isinstance(callee, Static):
             self._refuse_lost_change(node)
             return new, UNKNOWN
+        return self._known_call(node, new, callee, args, keywords)
+
+    def _known_call(
+        self, node: ast.Call, new: ast.Call, callee: Static, args: Sequence[Folded], keywords: Sequence[tuple[ast.keyword, ast.expr, Abstract]]
+    ) -> Folded:
+        """A call of something that is known: an op, a function of Python, or what is neither."""
         positional = [value for _, value in args]
         named = {keyword.arg: value for keyword, _, value in keywords if keyword.arg is not None}
         if _is_program_function(callee.value):

@@ -163,8 +163,11 @@ def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
 
 def _has_turns(lower: Scalar, upper: Scalar, step: Scalar) -> bool:
     """Whether a loop surely runs its body."""
-    known = isinstance(lower.const, int) and isinstance(upper.const, int) and isinstance(step.const, int) and step.const != 0
-    return known and bool(range(lower.const, upper.const, step.const))  # type: ignore[arg-type]
+    match lower.const, upper.const, step.const:
+        case int(first), int(end), int(by) if by != 0:
+            return bool(range(first, end, by))
+        case _:
+            return False
 
 
 def _range(body: Body, op: d.ForOp, induction: str, lower: Scalar, upper: Scalar, step: Scalar) -> tuple[str, Scalar, Callable[[], None]]:
