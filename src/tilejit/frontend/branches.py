@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import Block, SSAValue
 
@@ -132,13 +132,13 @@ def _matching_yields(ctx: Context, yields: Sequence[Sequence[YieldRecord]], node
     )
 
 
-def choose(ctx: Context, condition: SSAValue, body: ast.expr, orelse: ast.expr) -> object:
+def choose(ctx: Context, condition: SSAValue, body: Callable[[], object], orelse: Callable[[], object]) -> object:
     """`a if condition else b` at run time."""
     blocks = [Block(), Block()]
     values: list[object] = []
     for block, side in zip(blocks, (body, orelse), strict=True):
         with ctx.builder.at(block):
-            values.append(ctx.value(side))
+            values.append(side())
     branches = Branches([], [])
     try:
         part = branches.pair(values[0], values[1])

@@ -176,17 +176,23 @@ def _unary(ctx: Context, node: ast.UnaryOp) -> object:
 
 
 def _compare(ctx: Context, node: ast.Compare) -> object:
-    if len(node.ops) > 1 and may_fail(node.comparators[-1]) and not any(map(may_fail, node.comparators[:-1])):
-        sides = [node.left, *node.comparators]
-        rows = zip(sides, node.ops, sides[1:], strict=False)
-        pairs: list[ast.expr] = [ast.copy_location(ast.Compare(left, [op], [right]), node) for left, op, right in rows]
-        return ctx.value(ast.copy_location(ast.BoolOp(ast.And(), pairs), node))
-    values = [_run_time(ctx, ctx.value(item)) for item in (node.left, *node.comparators)]
-    result: object = None
-    for position, operator in enumerate(node.ops):
-        piece = _compare_two(ctx, operator, values[position], values[position + 1], node)
-        result = piece if position == 0 else _both(ctx, result, piece, node)
-    return result
+    return _chained(ctx, node, _run_time(ctx, ctx.value(node.left)), 0)
+
+
+def _chained(ctx: Context, node: ast.Compare, left: object, position: int) -> object:
+    """`left < b < c` from one of its signs on: what follows is looked at only where the first comparison leaves it open."""
+    right = _run_time(ctx, ctx.value(node.comparators[position]))
+    piece = _compare_two(ctx, node.ops[position], left, right, node)
+    later = node.comparators[position + 1 :]
+    if not later or (is_static(piece) and not piece):
+        return piece
+
+    def rest() -> object:
+        return _chained(ctx, node, right, position + 1)
+
+    if isinstance(piece, SSAValue) and shaped(piece) is None and any(map(may_fail, later)):
+        return branches.choose(ctx, piece, lambda: _both(ctx, True, rest(), node), lambda: False)
+    return _both(ctx, piece, rest(), node)
 
 
 def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object, node: ast.AST) -> object:
@@ -249,15 +255,15 @@ def _guarded(ctx: Context, node: ast.BoolOp, values: Sequence[object], position:
     first = functools.reduce(lambda one, other: ctx.scalar_op(f"{word}_", one, other), [c for c in conditions if not isinstance(c, bool)])
     later = node.values[position:]
     rest = later[0] if len(later) == 1 else ast.copy_location(ast.BoolOp(node.op, later), node)
-    known = ast.copy_location(ast.Constant(absorbing), node)
-    return branches.choose(ctx, first, *((known, rest) if absorbing else (rest, known)))
+    sides = (lambda: ctx.value(rest)), (lambda: absorbing)
+    return branches.choose(ctx, first, *(sides[::-1] if absorbing else sides))
 
 
 def _conditional(ctx: Context, node: ast.IfExp) -> object:
     condition = ctx.test(node.test, "the condition")
     if isinstance(condition, bool):
         return ctx.value(node.body if condition else node.orelse)
-    return branches.choose(ctx, condition, node.body, node.orelse)
+    return branches.choose(ctx, condition, lambda: ctx.value(node.body), lambda: ctx.value(node.orelse))
 
 
 # collections ----------------------------------------------------------------------------------------------------------

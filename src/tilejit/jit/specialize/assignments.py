@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import cast
 
 from tilejit.errors import ShapeError, UnsupportedFeatureError, in_body
@@ -40,7 +40,7 @@ class Assignments(Calls):
         self._list_made(node.targets, node.value)
         if any(isinstance(part, ast.Starred) or is_member(self, part) for target in node.targets for part in ast.walk(target)):
             if len(node.targets) > 1 and not isinstance(value, Static) and not isinstance(value_node, ast.Name):
-                value_node = self.named_first(value_node)  # computed once, for all targets
+                value_node = self.named_first(value_node, value)  # computed once, for all targets
             return [new for target in node.targets for new in self._given(target, (value_node, value), node)]
         if self._names_an_object(node.targets, value):
             return []
@@ -76,7 +76,7 @@ class Assignments(Calls):
         if isinstance(value, Items):
             nodes = member_nodes(self, text, value, node) if not value.is_dict else None
             if nodes is None and not value.is_dict and id(node) in self.first:
-                nodes = member_nodes(self, self.named_first(text), value, node)
+                nodes = member_nodes(self, self.named_first(text, value), value, node)
             return list(zip(nodes, value.items, strict=True)) if nodes is not None else None
         members = self.members(value, node)
         known = isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list))
@@ -164,6 +164,14 @@ class Assignments(Calls):
             if all(self.bindings_of(name) <= 1 for name in names):
                 self.spelled.update({target.id: value for target in targets if isinstance(target, ast.Name)})
 
+    def forget_spellings(self, names: Set[str]) -> None:
+        """These names hold something else: so does what was spelled with them."""
+        self.spelled = {
+            name: text
+            for name, text in self.spelled.items()
+            if name not in names and not any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(text))
+        }
+
     def _names_an_object(self, targets: Sequence[ast.expr], value: Abstract) -> bool:
         """`c = CONFIGS[i]`: what the name stands for is read where it is used, as it has no literal."""
         if not isinstance(value, Static) or literal(value.value) is not None:
@@ -223,6 +231,7 @@ class Assignments(Calls):
             what = f"`{name}` stands for an object of Python on some ways of the run and for something else on others"
             raise self.located(NeedsTurns(what, help="give it a name of its own there, or decide while compiling"), target)
         self.bound_in[name] = Binding(self.blocks, bare, not bare or (before is not None and before.texted))
+        self.forget_spellings({name})
         self.env[name] = value
 
     def target(self, target: ast.expr, value: Abstract) -> ast.expr:

@@ -181,8 +181,11 @@ class Calls(Operators):
         return [argument] if len(found) == 1 and isinstance(found[0][0], ast.Starred) else [self._again(item, argument) for item in found]
 
     def _again(self, item: Folded, place: ast.expr) -> ast.expr:
-        """A part of a call that is known already, as an expression to fold."""
-        return self.placeholder(item[1].value, place) if isinstance(item[1], Static) else item[0]
+        """A part of a call that was folded, as an expression to fold."""
+        if isinstance(item[1], Static):
+            return self.placeholder(item[1].value, place)
+        self.folded[id(item[0])] = item
+        return item[0]
 
     def _handed_in(self, function: OpFunction, node: ast.Call, args: Sequence[Folded]) -> Folded:
         """The first argument of an op: of one that calls it (`pl.scan`) the specialisation for pairs of the others."""

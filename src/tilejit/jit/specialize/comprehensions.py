@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import UnsupportedFeatureError, in_body
+from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.iterate import iterated, taken_apart
 from tilejit.jit.specialize.mappings import check_keys, dict_of
 from tilejit.jit.specialize.nodes import at
+from tilejit.jit.specialize.order import as_it_stands, named_before
 from tilejit.jit.specialize.values import Items, Static
 
 if TYPE_CHECKING:
@@ -24,10 +26,12 @@ def comprehension(body: Expressions, node: ast.expr) -> Folded:
     elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     results: list[list[Folded]] = []
     before = dict(body.substituted)
+    copied: list[ast.expr] = []
     try:
-        _generate(body, node.generators, elements, results)
+        _generate(body, node.generators, elements, results, copied)
     finally:
         body.substituted = before
+    _refuse_acting(body, copied, [text for row in results for text, _ in row], node)
     if isinstance(node, (ast.DictComp, ast.SetComp)):
         if isinstance(node, ast.SetComp):
             return set_of(body, [row[0] for row in results], node)
@@ -51,23 +55,37 @@ def set_of(body: Expressions, members: Sequence[Folded], node: ast.expr) -> Fold
     return body.placeholder(found := set(values), node), Static(found)
 
 
-def _generate(body: Expressions, generators: Sequence[ast.comprehension], elements: Sequence[ast.expr], results: list[list[Folded]]) -> None:
+def _refuse_acting(body: Expressions, copied: Sequence[ast.expr], texts: Sequence[ast.expr], node: ast.expr) -> None:
+    """Refuse a comprehension whose text would have what does more than compute, or what that may change, in other places than Python."""
+    acting = next((call for text in (*copied, *(texts if copied else ())) for call in acting_calls(text, body.specializer.acting)), None)
+    if acting is not None:
+        what = f"`{ast.unparse(acting).removeprefix('self.')}` does more than compute its result, in a comprehension that is not the first of its statement"
+        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="give the comprehension, or what it goes through, a name first")
+
+
+def _generate(
+    body: Expressions, generators: Sequence[ast.comprehension], elements: Sequence[ast.expr], results: list[list[Folded]], copied: list[ast.expr]
+) -> None:
+    """One row per turn into `results`; into `copied` the members whose text stands wherever the turn has their name."""
     if not generators:
         results.append([body.fold(element) for element in elements])
         return
     first, *rest = generators
-    members = iterated(body, first.iter)
+    named = id(first.iter) in body.first and not body.skippable
+    members = iterated(body, first.iter, named_before(body, ()) if named else as_it_stands)
     if members is None:
         raise in_body(UnsupportedFeatureError)(
             f"a comprehension over `{ast.unparse(first.iter)}`, which is known only at run time",
             span=body.definition.span(first.iter),
             help="run over a tuple, a list or a range; a loop at run time is pl.range",
         )
+    if not named:
+        copied += [text for text, value in members if not isinstance(value, Static) and not isinstance(text, ast.Name)]
     for item in members:
         with body.turn():
             _substitute(body, first.target, item)
             if all(_holds(body, condition) for condition in first.ifs):
-                _generate(body, rest, elements, results)
+                _generate(body, rest, elements, results, copied)
 
 
 def _substitute(body: Expressions, target: ast.expr, item: Folded) -> None:

@@ -218,7 +218,7 @@ class _Walker:
         arguments = [self.expression(argument) for argument in node.args if not isinstance(argument, ast.Starred)]
         keywords = {keyword.arg: self.expression(keyword.value) for keyword in node.keywords}
         helper = callee_of(node, self.reads)
-        if helper is not None and any(isinstance(argument, ast.Starred) for argument in node.args):
+        if helper is not None and (any(isinstance(argument, ast.Starred) for argument in node.args) or None in keywords):
             return (None,)  # what belongs to which parameter is known when the body is walked
         if helper is not None:
             call = kernel_call(node, self.reads)

@@ -65,7 +65,7 @@ class Expressions(Walk):
             return same, Static(self.inlined[node.id])
         if node.id in self.dynamic.names:
             return self.extent(self.dynamic.names[node.id], node)
-        if node.id in self.definition.local_names or node.id in self.params:
+        if node.id in self.definition.local_names or node.id in self.params or node.id in self.named:
             held = self.env.get(node.id, UNKNOWN)
             if isinstance(held, Items) and held.names:
                 return bundle_node(self, held, node), held

@@ -1,20 +1,20 @@
-"""What runs over containers while compiling: loops over tuples, lists, dicts, enumerate and zip, comprehensions, members of arguments."""
+"""What containers have in them while compiling: members of tuples, lists, dicts and arguments, of enumerate and zip, for loops and comprehensions."""
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.specialize.nodes import at, relocated
-from tilejit.jit.specialize.values import Abstract, Items, Static, literal, same
+from tilejit.jit.specialize.order import Keep, as_it_stands
+from tilejit.jit.specialize.values import Abstract, Items, Static, literal
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.expressions import Expressions
-    from tilejit.jit.specialize.statements import Statements
     from tilejit.jit.specialize.walk import Folded
 
 
@@ -87,14 +87,19 @@ def part_of(body: Expressions, node: ast.expr, value: Items, index: ast.Slice, p
 # iterating ------------------------------------------------------------------------------------------------------------
 
 
-def iterated(body: Expressions, node: ast.expr) -> list[Folded] | None:
-    """The members of what is looped over while compiling, in order; None: it is nothing that is known then."""
+def iterated(body: Expressions, node: ast.expr, keep: Keep = as_it_stands) -> list[Folded] | None:
+    """The members of what is looped over while compiling, in order; None: it is nothing that is known then. `keep`: what becomes of each, where it is made."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         callee = body.fold(node.func)[1]
         form = _FORMS.get(callee.value) if isinstance(callee, Static) and not is_handle(callee.value) and callable(callee.value) else None
         if form is not None:
-            return form(body, node)
-    return _members(body, *body.fold(node), node)
+            return form(body, node, keep)
+    if isinstance(node, ast.Tuple | ast.List):
+        parts = [keep(part, False) if not isinstance(part[0], ast.Starred) else part for item in node.elts for part in spread_out(body, item)]
+        return parts if not any(isinstance(text, ast.Starred) for text, _ in parts) else None
+    members = _members(body, *body.fold(node), node)
+    live = bool(live_parts(body, node))
+    return [keep(item, live) for item in members] if members is not None else None
 
 
 def _members(body: Expressions, text: ast.expr, value: Abstract, node: ast.expr) -> list[Folded] | None:
@@ -104,23 +109,9 @@ def _members(body: Expressions, text: ast.expr, value: Abstract, node: ast.expr)
         if value.is_dict:
             return [(static_node(body, key, node), Static(key)) for key in value.keys]
         if (nodes := member_nodes(body, text, value, node)) is None and id(node) in body.first:
-            nodes = member_nodes(body, body.named_first(text), value, node)
+            nodes = member_nodes(body, body.named_first(text, value), value, node)
         return list(zip(nodes, value.items, strict=True)) if nodes is not None else None
     return None
-
-
-def computed_first(node: ast.expr) -> Iterator[ast.expr]:
-    """What an expression computes before all else, from outside in."""
-    yield node
-    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        yield from computed_first(node.generators[0].iter)
-    elif isinstance(node, ast.List | ast.Tuple) and node.elts and isinstance(first := node.elts[0], ast.Starred):
-        yield from computed_first(first.value)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("enumerate", "zip", "reversed", "list", "tuple"):
-        for argument in node.args:
-            yield from computed_first(argument)
-            if not isinstance(argument, ast.Name | ast.Call):
-                break  # which is computed where it stands, before the next
 
 
 def _static_members(body: Expressions, value: Static, node: ast.expr) -> list[object]:
@@ -146,18 +137,18 @@ def check_order(body: Expressions, value: object, node: ast.expr) -> None:
         raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="go through it sorted: sorted(…)")
 
 
-def _enumerate(body: Expressions, node: ast.Call) -> list[Folded] | None:
+def _enumerate(body: Expressions, node: ast.Call, keep: Keep) -> list[Folded] | None:
     given = {keyword.arg: keyword.value for keyword in node.keywords}
     start = given.get("start", node.args[1] if len(node.args) > 1 else None)
     first = body.fold(start)[1] if start is not None else Static(0)
-    members = iterated(body, node.args[0]) if node.args else None
+    members = iterated(body, node.args[0], keep) if node.args else None
     if members is None or not isinstance(first, Static) or not isinstance(first.value, int):
         return None
     return [together([(relocated(ast.Constant(number), node), Static(number)), item], node) for number, item in enumerate(members, first.value)]
 
 
-def _zip(body: Expressions, node: ast.Call) -> list[Folded] | None:
-    columns = [iterated(body, argument) for argument in node.args]
+def _zip(body: Expressions, node: ast.Call, keep: Keep) -> list[Folded] | None:
+    columns = [iterated(body, argument, keep) for argument in node.args]
     known = [column for column in columns if column is not None]
     if len(known) != len(columns):
         return None
@@ -168,12 +159,12 @@ def _zip(body: Expressions, node: ast.Call) -> list[Folded] | None:
     return [together(row, node) for row in zip(*known, strict=False)]
 
 
-def _reversed(body: Expressions, node: ast.Call) -> list[Folded] | None:
-    members = iterated(body, node.args[0]) if len(node.args) == 1 else None
+def _reversed(body: Expressions, node: ast.Call, keep: Keep) -> list[Folded] | None:
+    members = iterated(body, node.args[0], keep) if len(node.args) == 1 else None
     return members[::-1] if members is not None else None
 
 
-_FORMS: dict[object, Callable[[Expressions, ast.Call], list[Folded] | None]] = {enumerate: _enumerate, zip: _zip, reversed: _reversed}
+_FORMS: dict[object, Callable[[Expressions, ast.Call, Keep], list[Folded] | None]] = {enumerate: _enumerate, zip: _zip, reversed: _reversed}
 """Functions of Python that a loop of the compiler goes through."""
 
 
@@ -213,6 +204,17 @@ def dealt(targets: Sequence[ast.expr], parts: Sequence[Folded], place: ast.expr)
     return [(target.value if isinstance(target, ast.Starred) else target, part) for target, part in zip(targets, taken, strict=True)]
 
 
+def live_parts(body: Expressions, node: ast.expr) -> list[ast.expr]:
+    """The lists and dicts that a loop goes through as they are by then, not as they were before its first turn."""
+    if not isinstance(node, ast.Call):
+        return [node] if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else []
+    if isinstance(node.func, ast.Attribute):
+        return [node] if node.func.attr in ("items", "keys", "values") and live_parts(body, node.func.value) else []
+    callee = body.fold(node.func)[1]
+    through = isinstance(callee, Static) and not is_handle(callee.value) and callable(callee.value) and callee.value in _FORMS
+    return [part for argument in node.args for part in live_parts(body, argument)] if through else []
+
+
 def taken_apart(body: Expressions, target: ast.Tuple | ast.List, item: Folded) -> list[tuple[ast.expr, Folded]]:
     """The parts of a member with the names that they get."""
     node, value = item
@@ -229,100 +231,3 @@ def taken_apart(body: Expressions, target: ast.Tuple | ast.List, item: Folded) -
         message = f"{len(parts)} values for {count} names"
         raise in_body(ParserTypeError)(message, span=body.definition.span(target), help="name as many as each member has, or take the member by one name")
     return named
-
-
-# loops ----------------------------------------------------------------------------------------------------------------
-
-
-def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
-    """The turns of a loop over what is known while compiling; None: it is another loop."""
-    if isinstance(node.iter, ast.Call) and isinstance(callee := body.fold(node.iter.func)[1], Static) and callee.value is range:
-        return None  # refused: whether it should run or be expanded is for the author to say
-    if isinstance(node.iter, ast.Call) and body.is_marker(node.iter.func):
-        return None
-    members = iterated(body, node.iter)
-    if members is None:
-        return None
-    _refuse_rebound(body, node, members[1:])
-    out: list[ast.stmt] = []
-    for position, item in enumerate(members, 1):
-        changes = body.changes
-        out += body.bind_member(node.target, item)
-        turn, end = _turn(body, node.body)
-        out += turn
-        if end is ast.Break:
-            return out
-        if body.changes != changes and _is_live(body, node.iter) and not _alike(members[position:], (iterated(body, node.iter) or [])[position:]):
-            what = f"`{ast.unparse(node.iter)}` changes while it is looped over"
-            raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=f"loop over a copy: [*{ast.unparse(node.iter)}]")
-    return out + [new for statement in node.orelse for new in body.statement(statement)]
-
-
-def _is_live(body: Expressions, node: ast.expr) -> bool:
-    """Whether a loop sees what becomes of a list or dict while it runs: it goes through the thing itself, not through something made of it."""
-    if not isinstance(node, ast.Call):
-        return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
-    if isinstance(node.func, ast.Attribute):
-        return node.func.attr in ("items", "keys", "values") and _is_live(body, node.func.value)
-    callee = body.fold(node.func)[1]
-    through = isinstance(callee, Static) and not is_handle(callee.value) and callable(callee.value) and callee.value in _FORMS
-    return through and any(_is_live(body, argument) for argument in node.args)
-
-
-def _alike(one: Sequence[Folded], other: Sequence[Folded]) -> bool:
-    """Whether members are the same as before."""
-    return len(one) == len(other) and all(
-        same(a, b) and (isinstance(a, Static) or ast.dump(text) == ast.dump(now)) for (text, a), (now, b) in zip(one, other, strict=True)
-    )
-
-
-def _refuse_rebound(body: Statements, node: ast.For, later: Sequence[Folded]) -> None:
-    """The text of a member is read when its turn comes, but Python looked at all of them before the first one."""
-    read = {part.id for text, value in later if not isinstance(value, Static) for part in ast.walk(text) if isinstance(part, ast.Name)}
-    stores = [part for inner in (node.target, *node.body) for part in ast.walk(inner) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
-    bound = {part.id: part for part in stores}
-    if not _is_live(body, node.iter):
-        inner = [part for statement in node.body for part in ast.walk(statement)]
-        bound |= {part.id: part for part in filter(None, map(_changed_in_place, inner))}
-    name = next((name for name in bound if name in read), None)
-    if name is not None:
-        what = f"`{name}` is bound anew in a loop over `{ast.unparse(node.iter)}`, whose members are read turn by turn"
-        help = "give the new value a name of its own, or loop over other names"
-        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(bound[name]), help=help)
-
-
-def _changed_in_place(node: ast.AST) -> ast.Name | None:
-    """The name of a list or dict that gets other members: it is bound anew."""
-    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
-        return node.value
-    called = node.func if isinstance(node, ast.Call) else None
-    return called.value if isinstance(called, ast.Attribute) and called.attr == "insert" and isinstance(called.value, ast.Name) else None
-
-
-def _turn(body: Statements, statements: Sequence[ast.stmt]) -> tuple[list[ast.stmt], type[ast.stmt] | None]:
-    """One turn, up to a `break` or `continue` that is decided while compiling; at run time there is nothing left to jump out of."""
-    out: list[ast.stmt] = []
-    for statement in statements:
-        for new in body.statement(statement):
-            if isinstance(new, ast.Break | ast.Continue):
-                return out, type(new)
-            jump = _jump(new)
-            if jump is not None:
-                word = "break" if isinstance(jump, ast.Break) else "continue"
-                raise in_body(UnsupportedFeatureError)(
-                    f"{word} in a loop that is expanded while compiling, under a condition known only at run time",
-                    span=body.definition.span(jump),
-                    help="put the rest of the turn into the other branch of the `if`",
-                )
-            out.append(new)
-    return out, None
-
-
-def _jump(node: ast.stmt) -> ast.stmt | None:
-    """A `break` or `continue` that belongs to the loop around a statement."""
-    if isinstance(node, ast.Break | ast.Continue):
-        return node
-    if not isinstance(node, ast.If | ast.With):
-        return None
-    inner = [*node.body, *(node.orelse if isinstance(node, ast.If) else [])]
-    return next((found for child in inner if (found := _jump(child)) is not None), None)

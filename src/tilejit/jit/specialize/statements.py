@@ -17,10 +17,12 @@ from tilejit.jit.specialize.assignments import Assignments
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import is_bind_dynamic
 from tilejit.jit.specialize.effects import called_helper, named_helper
-from tilejit.jit.specialize.iterate import computed_first, taken_apart, unrolled
+from tilejit.jit.specialize.iterate import taken_apart
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.operators import NeedsTurns
+from tilejit.jit.specialize.order import computed_first
 from tilejit.jit.specialize.stores import is_member, taken_out
+from tilejit.jit.specialize.turns import unrolled
 from tilejit.jit.specialize.values import (
     UNKNOWN,
     Abstract,
@@ -71,7 +73,7 @@ class Statements(Assignments):
             return [copy.deepcopy(node)]
         before = self._bound_anew(node)
         kept, issued, marked, self.kept, self.issued = self.kept, self.issued, self.first, [], []
-        start = node.iter if isinstance(node, ast.For) else node.value if isinstance(node, ast.Assign) else None
+        start = _start(node)
         self.first = set(map(id, computed_first(start))) if start is not None else set()
         try:
             with self.turn():
@@ -122,6 +124,7 @@ class Statements(Assignments):
         self.undecided += 1
         outer, self.blocks = self.blocks, (*self.blocks, next(self._block_numbers))
         around, self.fresh_lists = self.fresh_lists, set()
+        spelled = self.spelled
         try:
             out = self.block(body)
             around = around - self.fresh_lists  # whether those names hold these lists is for the run to say
@@ -129,6 +132,7 @@ class Statements(Assignments):
         finally:
             self.undecided -= 1
             self.blocks, self.fresh_lists = outer, around
+            self.spelled = {name: text for name, text in self.spelled.items() if spelled.get(name) is text}  # the others hold in this turn, on this way
 
     # blocks -----------------------------------------------------------------------------------------------------------------
 
@@ -247,6 +251,7 @@ class Statements(Assignments):
     def _enter_loop(self, node: ast.For | ast.While) -> None:
         """A scalar that the loop rebinds has no fixed value in it; a tensor keeps its type from turn to turn."""
         self._leave(_stored_names(node))
+        self.forget_spellings(_stored_names(node))
 
     def _leave(self, names: Iterable[str]) -> None:
         for name in names:
@@ -318,6 +323,21 @@ class Statements(Assignments):
         value_node, value = self.fold(node.value)
         self.result = value if self.result is None else joined(self.result, value)
         return [at(ast.Return(value_node), node)]
+
+
+def _start(node: ast.stmt) -> ast.expr | None:
+    """The expression that a statement computes before all else."""
+    match node:
+        case ast.For():
+            return node.iter
+        case ast.If() | ast.Assert():
+            return node.test
+        case ast.AugAssign(target=ast.Subscript()):
+            return None  # what is there is read before
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Return():
+            return node.value
+        case _:
+            return None
 
 
 def _head(node: ast.stmt) -> list[ast.AST]:

@@ -18,7 +18,7 @@ from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.objects import Objects
 from tilejit.jit.specialize.symbols import Dynamic, Symbol
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Static, literal
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Static, as_local, literal
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specializer
@@ -59,6 +59,8 @@ class Walk(Objects):
         self.in_annotation = False
         self.substituted: dict[str, Folded] = {}
         """Names of comprehensions, by what they stand for in this turn."""
+        self.folded: dict[int, Folded] = {}
+        """Expressions of the new text, by identity, that somebody looks at as if they were the author's."""
         self.spelled: dict[str, ast.expr] = {}
         """Names bound once, to an index expression of names bound once."""
         self.bound_in: dict[str, Binding] = {}
@@ -103,6 +105,8 @@ class Walk(Objects):
         """The rewritten expression and what is known of its value. No node is shared with the original."""
         if self.done and (again := self.done.get(_place(node))) is not None:
             return copy.deepcopy(again[0]), again[1]
+        if self.folded and (again := self.folded.get(id(node))) is not None:
+            return copy.deepcopy(again[0]), again[1]
         changes = self.changes
         new, value = self._folded(node)
         if self.changes != changes:
@@ -136,9 +140,10 @@ class Walk(Objects):
         self.kept += [at(ast.Expr(copy.deepcopy(call)), call) for call in calls]
         self.changes += len(calls)
 
-    def named_first(self, text: ast.expr) -> ast.expr:
+    def named_first(self, text: ast.expr, value: Abstract) -> ast.expr:
         """A name for what this statement computes first."""
         name = self.free_name("part")
+        self.env[name] = as_local(value)
         self.kept.append(at(ast.Assign([at(ast.Name(name, ast.Store()), text)], text), text))
         return at(ast.Name(name, ast.Load()), text)
 

@@ -1,0 +1,78 @@
+"""Loops over what is known while compiling: one turn after the other, each in the text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilejit.errors import UnsupportedFeatureError, in_body
+from tilejit.jit.specialize.iterate import iterated, live_parts
+from tilejit.jit.specialize.order import named_before
+from tilejit.jit.specialize.values import Static, same
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.statements import Statements
+    from tilejit.jit.specialize.walk import Folded
+
+
+def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
+    """The turns of a loop over what is known while compiling; None: it is another loop."""
+    if isinstance(node.iter, ast.Call) and isinstance(callee := body.fold(node.iter.func)[1], Static) and callee.value is range:
+        return None  # refused: whether it should run or be expanded is for the author to say
+    if isinstance(node.iter, ast.Call) and body.is_marker(node.iter.func):
+        return None
+    bound = {part.id for inner in (node.target, *node.body) for part in ast.walk(inner) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    live = [(part, iterated(body, part) or []) for part in live_parts(body, node.iter)]
+    members = iterated(body, node.iter, named_before(body, bound))
+    if members is None:
+        return None
+    out: list[ast.stmt] = []
+    for position, item in enumerate(members, 1):
+        changes = body.changes
+        out += body.bind_member(node.target, item)
+        turn, end = _turn(body, node.body)
+        out += turn
+        if end is ast.Break:
+            return out
+        left = slice(position, None) if not isinstance(node.iter, ast.Call) or ast.unparse(node.iter.func) != "reversed" else slice(0, -position)
+        if body.changes != changes and not all(_alike(before[left], (iterated(body, part) or [])[left]) for part, before in live):
+            what = f"`{ast.unparse(node.iter)}` changes while it is looped over"
+            raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=f"loop over a copy: [*{ast.unparse(node.iter)}]")
+    return out + [new for statement in node.orelse for new in body.statement(statement)]
+
+
+def _alike(one: Sequence[Folded], other: Sequence[Folded]) -> bool:
+    """Whether members are the same as before."""
+    return len(one) == len(other) and all(
+        same(a, b) and (isinstance(a, Static) or ast.dump(text) == ast.dump(now)) for (text, a), (now, b) in zip(one, other, strict=True)
+    )
+
+
+def _turn(body: Statements, statements: Sequence[ast.stmt]) -> tuple[list[ast.stmt], type[ast.stmt] | None]:
+    """One turn, up to a `break` or `continue` that is decided while compiling; at run time there is nothing left to jump out of."""
+    out: list[ast.stmt] = []
+    for statement in statements:
+        for new in body.statement(statement):
+            if isinstance(new, ast.Break | ast.Continue):
+                return out, type(new)
+            jump = _jump(new)
+            if jump is not None:
+                word = "break" if isinstance(jump, ast.Break) else "continue"
+                raise in_body(UnsupportedFeatureError)(
+                    f"{word} in a loop that is expanded while compiling, under a condition known only at run time",
+                    span=body.definition.span(jump),
+                    help="put the rest of the turn into the other branch of the `if`",
+                )
+            out.append(new)
+    return out, None
+
+
+def _jump(node: ast.stmt) -> ast.stmt | None:
+    """A `break` or `continue` that belongs to the loop around a statement."""
+    if isinstance(node, ast.Break | ast.Continue):
+        return node
+    if not isinstance(node, ast.If | ast.With):
+        return None
+    inner = [*node.body, *(node.orelse if isinstance(node, ast.If) else [])]
+    return next((found for child in inner if (found := _jump(child)) is not None), None)

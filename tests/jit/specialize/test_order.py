@@ -1,0 +1,110 @@
+"""What Python computes before a turn, before a name is bound anew or not at all, is computed then: bodies run in Python beside the kernel."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.jit.conftest import MakeKernel
+from tilejit.errors import UnsupportedFeatureError
+
+HELPERS = """
+@pl.jit.inline
+def doubled(t):
+    t[:] = t * 2.0
+    return pl.read(t, [0, 0])
+@pl.jit.inline
+def fill(t):
+    t[:] = t + 1.0
+@pl.jit.inline
+def twice(p):
+    return p * 2.0
+@pl.jit.inline
+def add(p, q):
+    return p * 10.0 + q
+"""
+BODIES = {
+    "reads before writes": "for v in [pl.read(io, [0, 0]), pl.read(io, [0, 1])]:\n    pl.write(io, [0, 1], v * 3.0)\n    out[:] = out * 2.0 + v",
+    "a helper writes": "for t in (io * 1.0, io * 2.0):\n    fill(io)\n    out[:] = out + t",
+    "another name writes": "w = io\nfor t in (io + 1.0, io + 2.0):\n    w[:] = w + t",
+    "a window writes": "w = io[0:1, :]\nfor t in (io + 1.0, io + 2.0):\n    w[:] = w + t[0:1, :]",
+    "windows are seen through": "for w in (io[0:1, :], io[1:2, :]):\n    w[:] = w + x[0:1, :]\n    io[:] = io * 2.0\n    out[0:1, :] = out[0:1, :] + w",
+    "windows by a name that moves": "i = 0\nfor w in (io[i:i + 1, :], io[i + 1:i + 2, :]):\n    i = i + 1\n    w[:] = w + x[0:1, :] * pl.cast(i, pl.FP64)",
+    "columns of zip": "for n, m in zip([pl.read(io, [0, 0]), pl.read(io, [0, 1])], [doubled(io), doubled(io)]):\n    fill(io)\n    out[:] = out * 9.0 + n + m",
+    "parts of enumerate": "for i, (a, b) in enumerate([(pl.read(io, [0, 0]), io * 1.0), (pl.read(io, [0, 1]), io * 2.0)]):\n    io[:] = io + a + b",
+    "backwards": "for v in reversed([doubled(io), pl.read(io, [0, 0]), doubled(io)]):\n    io[:] = io + v\n    out[:] = out * 3.0 + v",
+    "members of a dict": 'd = {"a": io * 2.0, "b": pl.read(io, [0, 1])}\nfor k, v in d.items():\n    io[:] = io + v',
+    "the loop's own name": "n = s\nfor n in (n, n + 1, n * 2):\n    out[:] = out * 10.0 + pl.cast(n, pl.FP64)",
+    "the loop's own name, known": "n = 3\nfor n in (n, n + 1, n * 2):\n    out[:] = out * 10.0 + pl.cast(n, pl.FP64)",
+    "names that turns bind": "z = x + 1.0\nfor t in (x, z, z * 2.0):\n    z = z + t\n    out[:] = out + z * t",
+    "turns in turns": "a = s\nfor b in (a, a + 1):\n    a = a + b\n    for c in (a, b, a * b):\n        a = a + c\nout[:] = out + pl.cast(a, pl.FP64)",
+    "a list bound anew": "l = [x, x + 1.0]\nfor t in l:\n    l = [t, t, t]\n    out[:] = out + t\nout[:] = out + l[2]",
+    "a list changed": "l = [x, x + 1.0]\nfor t in (l[0], l[1]):\n    l[1] = t * 3.0\n    out[:] = out + t\nout[:] = out + l[1]",
+    "a list grown": "l = [x, x + 1.0]\nfor t in (l[0], l[1]):\n    l.insert(0, t * 3.0)\n    out[:] = out + t * 7.0\nout[:] = out + l[1]",
+    "a copy of a list": "l = [x, x + 1.0]\nfor t in [*l]:\n    l[1] = t * 3.0\n    out[:] = out + t",
+    "turns of the run": "for i in pl.range(2):\n    for a in (io * 1.0, io * 2.0):\n        fill(io)\n        out[:] = out + a",
+    "a comprehension's name": "v = [q + q for q in (doubled(io), 1.0)]\nout[:] = out + v[0] + v[1]",
+    "a comprehension that writes": "v = [q * 2.0 + doubled(io) + q for q in (pl.read(io, [0, 0]), pl.read(io, [0, 1]))]\nout[:] = out + v[0] * 9.0 + v[1]",
+    "a comprehension in an argument": "pl.write(out, [0, 0], [q + q for q in (doubled(io), 1.0)][0])",
+    "a comprehension in a loop": "for a in [q + 1.0 for q in (io * 1.0, io * 2.0)]:\n    fill(io)\n    out[:] = out + a",
+    "helpers behind a star": "out[:] = add(*[twice(io), io]) + add(twice(x), *(twice(io),))",
+    "helpers behind two stars": 'd = {"q": x * 2.0}\nout[:] = add(p=twice(io), **d) + add(**{"p": twice(x), "q": doubled(io)})',
+    "a chain that ends early": "if 500.0 < doubled(io) < doubled(io):\n    out[:] = x",
+    "a chain of four": "if s < 2 < pl.read(x, [0, 1]) + 2.0 < doubled(io):\n    out[:] = x\nif s > 0 > pl.read(x, [0, 1]) > doubled(io):\n    out[:] = io",
+    "a chain that keeps inside": "v = 7.0\nif 0 <= s < 2 <= pl.read(x, [s, 1]) + 2.0 < 9.0:\n    v = 8.0\nout[:] = out + v",
+    "a chain in a loop": "i = 0\nwhile 0 <= i < 3 and 0.0 <= pl.read(x, [0, i]) < pl.read(x, [1, i]) < 9.0:\n    i = i + 1\nout[:] = out + pl.cast(i, pl.FP64)",
+    "a chain in a value": "v = 3.0 if 0 < s < doubled(io) < doubled(io) else doubled(io)\nout[:] = out + v",
+}  # fmt: skip
+
+
+class Language:
+    """Enough of the language for Python to compute these."""
+
+    range, FP64 = range, float
+    read = staticmethod(lambda t, at: t[tuple(at)])
+    write = staticmethod(lambda t, at, v: t.__setitem__(tuple(at), v))
+    cast = staticmethod(lambda v, kind: kind(v))
+
+    class jit:
+        inline = staticmethod(lambda function: function)
+
+
+@pytest.mark.usefixtures("platform")
+def test_bodies_do_what_they_do_in_python(make_kernel: MakeKernel) -> None:
+    functions = [f"@pl.jit.inline\ndef body_{k}(x, s, io, out):\n{textwrap.indent(body, '    ')}\n" for k, body in enumerate(BODIES.values())]
+    calls = [f"    body_{k}(x, s, io[{2 * k}:{2 * k + 2}, :], out[{2 * k}:{2 * k + 2}, :])\n" for k in range(len(BODIES))]
+    head = '@pl.jit(runtime_scalars=("s",))\ndef kernel(x: pl.Tensor, s: pl.INT64, io: pl.InOut[pl.Tensor], out: pl.InOut[pl.Tensor]):\n'
+    kernel = make_kernel(HELPERS + "".join(functions) + head + "".join(calls))
+    names: dict[str, Any] = {"pl": Language}
+    exec(HELPERS + "".join(functions), names)
+    for s in (1, -1):
+        x, io, out = np.arange(6.0).reshape(2, 3), np.full((2 * len(BODIES), 3), 5.0), np.ones((2 * len(BODIES), 3))
+        want = [io.copy(), out.copy()]
+        kernel(x, s, io, out)
+        for k, name in enumerate(BODIES):
+            rows = slice(2 * k, 2 * k + 2)
+            names[f"body_{k}"](x, s, want[0][rows], want[1][rows])
+            np.testing.assert_allclose(out[rows], want[1][rows], err_msg=name)
+            np.testing.assert_allclose(io[rows], want[0][rows], err_msg=name)
+
+
+REFUSED = ["v = pl.read(io, [0, 0]) + [q + q for q in (doubled(io), 1.0)][0]", "v = pl.read(x, [0, 0]) + [q + doubled(io) for q in (pl.read(io, [0, 0]),)][0]"]
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_a_comprehension_that_comes_later_in_a_statement_does_not_act(body: str, make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(f"{HELPERS}@pl.jit\ndef kernel(x: pl.Tensor, io: pl.InOut[pl.Tensor]):\n    {body}\n    io[:] = io + v")
+    with pytest.raises(UnsupportedFeatureError, match="in a comprehension that is not the first of its statement"):
+        kernel(np.ones((2, 3)), np.ones((2, 3)))
+
+
+def test_widths_hold_in_the_turn_that_told_them(make_kernel: MakeKernel) -> None:
+    body = "for lo in (s, u):\n        if FIRST[0] == 0 and len(seen) == 0:\n            hi = lo + 2\n        seen.append(1)\n"
+    body += "        out[:] = out * 10.0 + pl.cast(x[lo:hi, :].shape[0], pl.FP64)\n"
+    head = '@pl.jit(runtime_scalars=("s", "u"))\ndef kernel(x: pl.Tensor, s: pl.INT64, u: pl.INT64, out: pl.InOut[pl.Tensor]):\n    seen = []\n    '
+    kernel, out = make_kernel(f"FIRST = (0,)\n{head}{body}"), np.zeros((1, 1))
+    kernel(np.ones((5, 2)), 0, 1, out)
+    assert out[0, 0] == 21.0
