@@ -43,7 +43,7 @@ def cells(rng: np.random.Generator, op: str, role: str, dtype: DType, shape: tup
     if kind in ROLES:
         return _stored(ROLES[kind](rng, shape, int(number or 0)), dtype)
     if dtype is COMPLEX64:
-        # Neither tiny nor endless: the parts of a quotient are rounded in another order than NumPy's.
+        # Neither tiny nor endless: sizes and powers are rounded in another order than NumPy's.
         return _stored(rng.uniform(0.2, 2, shape) * np.exp(1j * rng.uniform(0, 2 * np.pi, shape)), dtype)
     if dtype is BOOL:
         return rng.integers(0, 2, shape).astype(bool)

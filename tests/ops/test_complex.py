@@ -1,14 +1,16 @@
-"""The references of rows on complex numbers compute what Python's own complex numbers do."""
+"""Rows on complex numbers compute what Python's own complex numbers do; compiled quotients are NumPy's to the last bit."""
 
 from __future__ import annotations
 
 import cmath
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tests.ops.harness import value
 from tilejit.dtypes import COMPLEX64
 from tilejit.ops import table
@@ -57,3 +59,19 @@ def test_sums_and_products_add_up() -> None:
     product = value("matmul", lhs=X, rhs=np.ascontiguousarray(Y.T))
     want = [[sum(complex(a) * complex(b) for a, b in zip(row, other, strict=True)) for other in Y] for row in X]
     np.testing.assert_allclose(product, want, rtol=1e-5, atol=1e-6)
+
+
+@pl.jit
+def quotient(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.div(x, y)
+
+
+def test_compiled_quotients_are_those_of_numpy_also_of_zeros_infinities_and_numbers_at_the_ends_of_the_range() -> None:
+    parts = np.array(list(itertools.product((0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 3e38, 1e-40), repeat=4)), np.float32)
+    x, y = (np.ascontiguousarray(half).view(np.complex64).reshape(81, 81) for half in np.split(parts, 2, axis=1))
+    for divisor in (y, y[:, :1].copy(), y.real.copy()):
+        out = np.empty_like(x)
+        quotient(x, divisor, out)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(out.view(np.float32), (x / divisor).view(np.float32))

@@ -88,12 +88,16 @@ def _times(k: Parts, x: Pair, y: Pair) -> Pair:
 
 
 def _over(k: Parts, x: Pair, y: Pair) -> Pair:
-    """Divided by the divisor over its larger part, so that no square leaves the range."""
-    scale = k("maximum", k("abs", y[0]), k("abs", y[1]))
-    c, s = k("div", y[0], scale), k("div", y[1], scale)
-    length = k("add", k("mul", c, c), k("mul", s, s))
+    """As NumPy divides: by the ratio of the divisor's parts, so that no square leaves the range and what is finite over infinity is 0."""
+    first, second = k("abs", y[0]), k("abs", y[1])
+    large = k("maximum", first, second)
+    by_real = k.same(large, first)
+    ratio = k("div", k("where", by_real, y[1], y[0]), k("where", by_real, y[0], y[1]))
+    c, s = k("where", by_real, 1.0, ratio), k("where", by_real, ratio, 1.0)
+    scale = k("div", 1.0, k("add", k("mul", y[0], c), k("mul", y[1], s)))
     re, im = _times(k, x, (c, k("neg", s)))
-    return k("div", k("div", re, length), scale), k("div", k("div", im, length), scale)
+    zero = k.same(large, 0.0)
+    return k("where", zero, k("div", x[0], first), k("mul", re, scale)), k("where", zero, k("div", x[1], first), k("mul", im, scale))
 
 
 def _size(k: Parts, x: Pair) -> Part:

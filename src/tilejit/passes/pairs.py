@@ -272,7 +272,7 @@ class _Parts:
         """A matrix product with the options of the complex one."""
         return self(name, lhs, rhs, **{key: FP32 if value is COMPLEX64 else value for key, value in self.statics.items()})
 
-    def same(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    def same(self, lhs: SSAValue, rhs: SSAValue | float) -> SSAValue:
         """Whether two values are equal, for every element."""
         return self("compare" if isinstance(d.type_of(lhs), ShapedType) else "cmp", lhs, rhs, cmp_type=0)
 
