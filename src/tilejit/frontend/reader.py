@@ -251,17 +251,20 @@ class FunctionReader:
 
 
 def _drop_overhangs(ctx: Context, function: d.FuncOp) -> None:
-    """Windows that overhang are gone if only parts of them were read; else they are the error that they are."""
-    for window, error in ctx.overhangs.items():
+    """Windows that may overhang are gone if nothing or only parts of them were read; else they are the error that they are."""
+    found: TilejitError | None = None
+    for window, error in reversed(ctx.overhangs.items()):
         op = window.owner
         if not isinstance(op, d.WindowOp) or not defined_inside(window, function.body.block):
             continue
-        if window in ctx.seen_through and not any(True for _ in window.uses):
+        if not any(True for _ in window.uses):
             ctx.hand_on_comments(op)
             op.detach()
             op.erase()
         elif error is not None:
-            raise error
+            found = error
+    if found is not None:
+        raise found
 
 
 def _any_extent(symbol: DynVar) -> str:
