@@ -79,7 +79,7 @@ soak: $(DEV)
 	$(PY) -m tests.soak --seconds $(or $(SECONDS),60)
 
 faults: $(DEV)
-	TILEJIT_TEST_FAULTS=$(or $(FAULTS),100000) $(PY) -m pytest -q -n $(JOBS) -k faults tests/runtime tests/jit
+	TILEJIT_TEST_FAULTS=$(or $(FAULTS),100000) $(PY) -m pytest -q -n $(JOBS) -k "faults and not defaults" tests/runtime tests/jit
 
 gpu-test: $(DEV)
 	$(PY) -m pytest -q -m gpu --junitxml=$(or $(OUT),gpu-results)/pytest.xml tests
