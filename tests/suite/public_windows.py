@@ -301,7 +301,7 @@ def rows_without_gaps_stay_a_view(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
 def overhanging_slices_that_nobody_reads(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         block, rest = pl.slice(x, [4, 8], [8, 0]), pl.slice(x, [6, 8], [n[0], 0])
-        inner = rest[0:3]
+        _inner = rest[0:3]
         out[:] = x + block.shape[0]
 
 
