@@ -194,7 +194,7 @@ def test_closure_cells_beat_globals_and_unbound_cells_are_skipped() -> None:
         ("pl.cast(2.75, pl.INDEX)", "3"),
         ("pl.add(pl.const(250, pl.UINT8), 10)", "pl.const(4, pl.UINT8)"),
         ("-pl.const(7, pl.INT32) // 2", "pl.const(-4, pl.INT32)"),
-        ("pl.const(7, pl.INT32) / 2", "pl.const(3, pl.INT32)"),
+        ("pl.const(7, pl.INT32) / 2", "3.5"), ("pl.div(pl.const(7, pl.INT32), 2)", "pl.const(3, pl.INT32)"),
     ],
 )
 def test_scalar_ops_of_numbers_are_computed_while_compiling(expression: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:

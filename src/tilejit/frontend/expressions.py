@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from xdsl.ir import SSAValue
 
+from tilejit.dtypes import FP32
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import branches, calls, composing, fold, foreign, masks, subscripts
 from tilejit.frontend.context import Context
@@ -21,6 +23,7 @@ from tilejit.frontend.values import (
     is_number,
     is_scalar,
     is_static,
+    number_dtype,
     plain_number,
     shaped,
     with_wide_literals,
@@ -140,9 +143,15 @@ def binary(ctx: Context, operator: ast.operator, left: object, right: object, no
     for side in (left, right):
         if not is_scalar(side):
             raise ParserTypeError(f"`{ast.unparse(node)}`: operators work on scalars, tensors and tiles, got {describe_value(side)}")
+    if isinstance(operator, ast.Div) and _are_integers(left, right):
+        left, right = (float(plain_number(side)) if is_number(side) else ctx.scalar(side, FP32) for side in (left, right))  # as in Python: 7 / 2 is 3.5
     if is_number(left) and is_number(right):
         return calls.computed(ctx, table()[name], {"lhs": left, "rhs": right})
     return ctx.scalar_op(name, left, right)
+
+
+def _are_integers(*sides: object) -> bool:
+    return all((number_dtype(side) if is_number(side) else d.type_of(cast("SSAValue", side)).dtype).is_integer for side in sides)
 
 
 def _operator_function(name: str, *operands: object) -> OpFunction:

@@ -85,7 +85,7 @@ class Scalars:
         if type.dtype is INDEX:
             return value
         if not type.dtype.is_integer:
-            raise DTypeError(f"{what} must be an integer, got a {type.dtype} scalar", help="pl.cast(…, pl.INDEX) makes it one")
+            raise DTypeError(f"{what} must be an integer, got a {type.dtype} scalar", help="pl.cast(…, pl.INDEX) makes it one; // divides integers")
         return self.cast_scalar(value, INDEX)
 
     def condition(self, value: object, what: str) -> SSAValue | bool:

@@ -71,6 +71,11 @@ def _is_scalar(op: Operation) -> bool:
     return scalars and not asks_place(op)
 
 
+def _truncates(op: d.ApplyOp) -> bool:
+    """Whether a division is one of integers, for which `/` stands between tensors and tiles only."""
+    return op.op == "div" and d.type_of(op.results[0]).dtype.is_integer
+
+
 class Expressions:
     """Writes values as expressions; `named` gives the name of those that have one."""
 
@@ -107,8 +112,8 @@ class Expressions:
         args = apply_args(op)
         scalars = all(isinstance(d.type_of(operand), ScalarType) for operand in op.operands)
         row = ops.table()[op.op]
-        # Some rows only operators spell.
-        if (scalars or not row.spellings) and row.facts.operator in _BINARY and not any(isinstance(value, bool) and value for value in args.values()):
+        infix = (scalars and not _truncates(op)) or not row.spellings  # some rows only operators spell
+        if infix and row.facts.operator in _BINARY and not any(isinstance(value, bool) and value for value in args.values()):
             return self._binary(op, *_BINARY[row.facts.operator])
         if scalars and op.op == "cmp":
             sign = _COMPARISONS[int(args["cmp_type"])]  # type: ignore[call-overload]

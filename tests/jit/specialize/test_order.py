@@ -57,6 +57,9 @@ BODIES = {
     "a chain that keeps inside": "v = 7.0\nif 0 <= s < 2 <= pl.read(x, [s, 1]) + 2.0 < 9.0:\n    v = 8.0\nout[:] = out + v",
     "a chain in a loop": "i = 0\nwhile 0 <= i < 3 and 0.0 <= pl.read(x, [0, i]) < pl.read(x, [1, i]) < 9.0:\n    i = i + 1\nout[:] = out + pl.cast(i, pl.FP64)",
     "a chain in a value": "v = 3.0 if 0 < s < doubled(io) < doubled(io) else doubled(io)\nout[:] = out + v",
+    "half an integer of the run": "n = s * 7\nout[:] = out + x * (n / 2) + n / 4 - n // 2 + n % 4\nn /= 8\nout[:] = out + n",
+    "half a loop's index": "for i in pl.range(4):\n    out[:] = out * 4.0 + i / 2",
+    "half an extent": "out[:] = out + x * (x[s + 1:, :].shape[0] / 4) + x.shape[1] / 2",
 }  # fmt: skip
 
 

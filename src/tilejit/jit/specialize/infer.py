@@ -133,16 +133,27 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
     """The type of a binary operator on run-time values; `name` is that of the `ast` class."""
     row = ops.operators().get(name)
     if not (isinstance(left, (BufferType, TileType)) or isinstance(right, (BufferType, TileType))):
+        if name == "Div" and _is_whole(left) and _is_whole(right):
+            return RuntimeValue(FP32, unrolled=_is_unrolled(left, right))
         typed = [_scalar(side).dtype for side in (left, right) if isinstance(side, RuntimeValue) or isinstance(number_of(side), float)]
         if (isinstance(left, Extent) or isinstance(right, Extent)) and not any(dtype.is_float for dtype in typed):
             return Extent(fresh())
         if any(dtype is not INDEX for dtype in typed) and row is not None:
             found = _apply_row(ops.table()[row], left, right)
             return found if isinstance(found, RuntimeValue) else RuntimeValue()
-        return RuntimeValue(INDEX, unrolled=all(isinstance(side, Static) or (isinstance(side, RuntimeValue) and side.unrolled) for side in (left, right)))
+        return RuntimeValue(INDEX, unrolled=_is_unrolled(left, right))
     if row == "matmul" and any(isinstance(side, TileType) and side.level == "tile" and len(side.shape) > 2 for side in (left, right)):
         row = "batch_matmul"
     return _apply_row(ops.table()[row], left, right) if row is not None else UNKNOWN
+
+
+def _is_unrolled(*sides: Abstract) -> bool:
+    return all(isinstance(side, Static) or (isinstance(side, RuntimeValue) and side.unrolled) for side in sides)
+
+
+def _is_whole(side: Abstract) -> bool:
+    """Whether a scalar is known to be an integer."""
+    return isinstance(side, Extent) or type(number_of(side)) is int or (isinstance(side, RuntimeValue) and side.dtype is not None and side.dtype.is_integer)
 
 
 def comparison(name: str, left: Abstract, right: Abstract) -> Abstract:
@@ -225,7 +236,7 @@ def _scalar(arg: Abstract) -> ScalarArg:
     if isinstance(arg, Static) and isinstance(arg.value, complex):
         return ScalarArg(COMPLEX64)
     if isinstance(arg, RuntimeValue) and arg.unrolled:
-        return ScalarArg(INDEX, 1)  # any number: rules look at its kind only
+        return ScalarArg(arg.dtype or INDEX, 1)  # any number: rules look at its kind only
     dtype = arg.dtype if isinstance(arg, RuntimeValue) else None
     return ScalarArg(dtype or INDEX, symbol=arg.dim if isinstance(arg, Extent) else None)
 
