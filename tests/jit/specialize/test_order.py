@@ -1,4 +1,4 @@
-"""What Python computes before a turn, before a name is bound anew or not at all, is computed then: bodies run in Python beside the kernel."""
+"""Order of evaluation and types of what is computed are those of Python: bodies run in Python beside the kernel."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ def twice(p):
 @pl.jit.inline
 def add(p, q):
     return p * 10.0 + q
+@pl.jit.incore
+def plus(t, n):
+    return t + pl.cast(n, pl.FP64)
+@pl.jit.incore
+def chosen(flag, t):
+    if flag:
+        return t * 2.0
+    return t
+@pl.jit.incore
+def first_and_last(l, d):
+    return l[0] + l[1] * d["a"]
 """
 BODIES = {
     "reads before writes": "for v in [pl.read(io, [0, 0]), pl.read(io, [0, 1])]:\n    pl.write(io, [0, 1], v * 3.0)\n    out[:] = out * 2.0 + v",
@@ -60,6 +71,10 @@ BODIES = {
     "half an integer of the run": "n = s * 7\nout[:] = out + x * (n / 2) + n / 4 - n // 2 + n % 4\nn /= 8\nout[:] = out + n",
     "half a loop's index": "for i in pl.range(4):\n    out[:] = out * 4.0 + i / 2",
     "half an extent": "out[:] = out + x * (x[s + 1:, :].shape[0] / 4) + x.shape[1] / 2",
+    "computed tensors to functions of their own": "y = plus(x * 2.0, s)\nout[:] = plus(plus(y, 2 * s), s) + plus(y[0:1, :] * 2.0, 1)",
+    "scalars of any kind to them": "n = max(s, 0)\nn += abs(s)\nout[:] = plus(x + 1.0, n * 2) + plus(x + out, pl.read(x, [0, 1]) / 3.0 + 1.0) + plus(x, -s)",
+    "flags to them": "out[:] = chosen(s > 0, x + 1.0) + chosen(not s > 0, x) + chosen(s > 0 and x.shape[0] > 1, x * x) + chosen(-1 < s < 2, x)",
+    "containers to them": 'out[:] = first_and_last([x * 2.0, x], {"a": x + 1.0}) + first_and_last((x, twice(x)), {"a": out})',
 }  # fmt: skip
 
 
@@ -72,7 +87,7 @@ class Language:
     cast = staticmethod(lambda v, kind: kind(v))
 
     class jit:
-        inline = staticmethod(lambda function: function)
+        inline = incore = staticmethod(lambda function: function)
 
 
 @pytest.mark.usefixtures("platform")

@@ -19,9 +19,9 @@ from tilejit.jit.specialize.iterate import dealt, member_nodes, static_node
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.operators import NeedsTurns
 from tilejit.jit.specialize.stores import added_to, is_member, put
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, as_local, literal, members_of
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, Static, as_local, literal, members_of
 from tilejit.jit.specialize.walk import Binding, Folded
-from tilejit.types.values import BufferType, TileType
+from tilejit.types.values import BufferType
 
 
 class Assignments(Calls):
@@ -285,8 +285,7 @@ class Assignments(Calls):
                 )
             if isinstance(before, Static) and isinstance(value, Static):
                 return self._counted(node, before, value, value_node)
-            shaped = isinstance(before, (BufferType, TileType)) or isinstance(value, (BufferType, TileType))
-            self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh) if shaped else RuntimeValue()
+            self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh)
             target: ast.expr = copy.deepcopy(node.target)
         else:
             target = self.target(node.target, UNKNOWN)

@@ -119,7 +119,7 @@ class Calls(Operators):
             if changed is None:
                 raise self._runs_while_compiling(node, everything)
             raise self.kept_at_run_time(node, cast("ast.Attribute", node.func).value, type(changed).__name__, everything)
-        return new, RuntimeValue()
+        return new, infer.builtin(callee.value, [*map(self.opened, everything)], self.specializer.fresh)
 
     def _refuse_lost_change(self, node: ast.Call) -> None:
         """`a.append(3)` of a list that the run decides on: nothing here could follow it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in_body
@@ -88,7 +88,7 @@ def _taken_apart(
         if isinstance(part, Items):
             out += _taken_apart(caller, helper, param, flat, item, part, types, taken)
         else:
-            types[flat] = RuntimeValue(INDEX) if isinstance(part, Extent) else part
+            types[flat] = RuntimeValue(INDEX) if isinstance(part, Extent) else _in_memory(caller, part) if _goes_through_memory(part, helper) else part
             out += [] if isinstance(part, Static) else [item]
         kept.append(types[flat])
     types[name] = Items(tuple(kept), names, value.keys, value.is_dict)
@@ -208,13 +208,22 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
                 f"`{param.name}` of `{helper.name}` is a scalar, got {value}", span=caller.definition.span(place), help="read one element: x[i, j]"
             )
         return RuntimeValue(param.dtype or (value.dtype if isinstance(value, RuntimeValue) else None) or INDEX)
-    if param.kind == "tensor" or isinstance(value, BufferType):
+    if param.kind == "tensor" or isinstance(value, BufferType) or _goes_through_memory(value, helper):
         return _tensor_type(caller, helper, param, held, place)
     if isinstance(value, Static) and (literal(value.value) is not None or holds_handle(value.value)):
         return Static(value.value)
     if isinstance(value, Extent):
         return RuntimeValue(INDEX)
     return value
+
+
+def _goes_through_memory(value: Abstract, helper: Definition) -> TypeGuard[TileType]:
+    """Whether a value is what operators made of tensors, for a function of its own: it is in memory there."""
+    return isinstance(value, TileType) and value.level == "tensor" and helper.kind != "inline"
+
+
+def _in_memory(caller: Expressions, value: TileType) -> BufferType:
+    return BufferType(tuple(dim if isinstance(dim, int | DynDim) else caller.specializer.fresh() for dim in value.shape), value.dtype)
 
 
 def _described(value: Abstract) -> str:

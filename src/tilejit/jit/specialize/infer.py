@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 from tilejit import ops
 from tilejit.dtypes import BOOL, COMPLEX64, FP32, INDEX, DType
 from tilejit.errors import TilejitError
 from tilejit.jit.specialize.meta import DynDim
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of, without_value
 from tilejit.ops.binding import Bound, Kind, bind
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
 from tilejit.types.enums import MemorySpace, TensorLayout
@@ -135,6 +135,8 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
     if not (isinstance(left, (BufferType, TileType)) or isinstance(right, (BufferType, TileType))):
         if name == "Div" and _is_whole(left) and _is_whole(right):
             return RuntimeValue(FP32, unrolled=_is_unrolled(left, right))
+        if any(isinstance(side, RuntimeValue) and side.dtype is None for side in (left, right)):
+            return RuntimeValue()
         typed = [_scalar(side).dtype for side in (left, right) if isinstance(side, RuntimeValue) or isinstance(number_of(side), float)]
         if (isinstance(left, Extent) or isinstance(right, Extent)) and not any(dtype.is_float for dtype in typed):
             return Extent(fresh())
@@ -145,6 +147,15 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
     if row == "matmul" and any(isinstance(side, TileType) and side.level == "tile" and len(side.shape) > 2 for side in (left, right)):
         row = "batch_matmul"
     return _apply_row(ops.table()[row], left, right) if row is not None else UNKNOWN
+
+
+def builtin(function: object, values: Sequence[Abstract], fresh: FreshDim) -> RuntimeValue:
+    """The type of `min`, `max` or `abs` of scalars of the run; of other functions of Python nothing is known but that they give a scalar."""
+    if function not in (min, max, abs):
+        return RuntimeValue()
+    values = values[0].items if len(values) == 1 and isinstance(values[0], Items) else values
+    found = without_value(reduce(lambda one, other: operator("Add", one, other, fresh), values))
+    return found if isinstance(found, RuntimeValue) else RuntimeValue()
 
 
 def _is_unrolled(*sides: Abstract) -> bool:
@@ -160,7 +171,7 @@ def comparison(name: str, left: Abstract, right: Abstract) -> Abstract:
     """The type of a comparison of run-time values; `name` is that of the `ast` class."""
     shaped = [side for side in (left, right) if isinstance(side, (BufferType, TileType))]
     if not shaped or name not in ops.COMPARISONS:
-        return RuntimeValue()
+        return RuntimeValue(BOOL)
     row = "cmp_mask" if any(side.level == "tile" for side in shaped) else "cmp"
     found, flags = (_apply_row(ops.table()[name], left, right) for name in (row, "compare"))
     if not isinstance(found, TileType) or not isinstance(flags, TileType):

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import cast
 
+from tilejit.dtypes import BOOL
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.frontend import fold
 from tilejit.jit.reads.handles import holds_handle
@@ -53,7 +54,8 @@ class Operators(Expressions):
             return new, self.computed(node, node.op, fold.UNARY[type(node.op)], operand)
         if isinstance(operand, (BufferType, TileType)):
             return new, infer.inverted(operand) if isinstance(node.op, ast.Invert) else operand
-        return new, RuntimeValue()
+        kind = RuntimeValue(BOOL) if isinstance(node.op, ast.Not) else without_value(operand)
+        return new, kind if isinstance(kind, RuntimeValue) else RuntimeValue()
 
     def compare(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Compare)
@@ -95,7 +97,7 @@ class Operators(Expressions):
         last, value = folded[-1]
         if isinstance(value, Static) and type(value.value) is not bool and any(part is node for part in tested(self.definition.text.node)):
             last = at(ast.Constant(self.truth(value, node.values[len(folded) - 1])), last)  # the rest is for the front end to refuse
-        return (at(ast.BoolOp(node.op, [*left, last]), node) if left else last), RuntimeValue()
+        return (at(ast.BoolOp(node.op, [*left, last]), node) if left else last), RuntimeValue(BOOL)
 
     def conditional(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.IfExp)
