@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -12,12 +12,12 @@ SHORTEST_SAMPLE = 2e-3
 """Seconds; faster functions are called several times per sample."""
 FEWEST_SAMPLES = 3
 """Of a row, however long they take."""
-SAME = 0.05
-"""Part of a ratio by which two runs of the same may differ."""
-REST, CALLS = 0.01, 4
-"""Seconds before calls that follow each other, and the number of those that are timed."""
-RUN_IN = 0.1
-"""Seconds of calls before those: a virtual machine whose processors were idle gets them back one by one, within some tens of milliseconds."""
+SAME = {"cpu": 0.1, "cuda": 0.05}
+"""Part of a ratio by which two runs of the same may differ: other programs run beside those of a processor."""
+REST, RUN_IN = 0.01, 0.06
+"""Seconds without calls, and of calls that are not timed: a virtual machine whose processors were idle gets them back one by one, within some tens of ms."""
+TIMED, CALLS = 0.02, (4, 64)
+"""Seconds of calls that are timed after those, and how many there are at least and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Pair:
     peer: str
     ours: Callable[[], object]
     theirs: Callable[[], object]
-    samples: int = 21
+    samples: int = 61
     self_timed: bool = False
     """The functions return the seconds to count, for what happens in another process."""
     check: Callable[[], None] = field(default=lambda: None)
@@ -73,8 +73,8 @@ class Row:
     target: str = ""
     met: bool | None = None
     """None: there is no target."""
-    runs: tuple[float, float] = (0.0, 0.0)
-    """The ratios of the first half of the samples and of the second."""
+    runs: tuple[float, ...] = ()
+    """The ratios of the first half of the samples and of the second, or those of several passes over all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,22 @@ def measure(pair: Pair, seconds: float = 3.0) -> Row:
     )  # fmt: skip
 
 
+def together(pair: Pair, passes: Sequence[Row]) -> Row:
+    """A row of several passes: the medians of their times, and the ratio of each."""
+    if len(passes) == 1:
+        return passes[0]
+    ours, theirs = (statistics.median(times) for times in zip(*((row.ours_us, row.peer_us) for row in passes), strict=True))
+    met = None if pair.target is None else pair.target.met(ours, theirs)
+    return replace(passes[0], ratio=theirs / ours, ours_us=ours, peer_us=theirs, met=met, runs=tuple(row.ratio for row in passes))
+
+
+def agree(runs: Sequence[float], part: float) -> bool:
+    """Whether ratios of the same differ by no more than so much."""
+    return max(runs) <= min(runs) * (1 + part)
+
+
 def rested(pair: Pair) -> Pair:
-    """Each side in calls that follow each other, after a rest and a run-in: threads of the other side look for work in vain for a while."""
+    """Each side in calls that follow each other, of which a sample is the median, after a rest and a run-in: threads of the other side look for work."""
     if pair.self_timed:
         return pair
 
@@ -129,10 +143,12 @@ def rested(pair: Pair) -> Pair:
             until = time.perf_counter() + RUN_IN
             while time.perf_counter() < until:
                 call()
-            start = time.perf_counter()
-            for _ in range(CALLS):
+            times: list[float] = []
+            while len(times) < CALLS[0] or (len(times) < CALLS[1] and sum(times) < TIMED):
+                start = time.perf_counter()
                 call()
-            return (time.perf_counter() - start) / CALLS
+                times.append(time.perf_counter() - start)
+            return statistics.median(times)
 
         return seconds
 

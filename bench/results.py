@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 Rows = Sequence[dict[str, object]]
 FOLDER = Path(__file__).parent
@@ -37,18 +38,18 @@ def write_cuda(rows: Rows) -> None:
         f"Written by `python bench/run.py cuda`. Device times come from events, on random data, medians; launches and compiles are host times. {MEANING} "
         "Each row was measured twice; where the two differ by more than a twentieth, it says so."
     )
-    (FOLDER / "RESULTS-cuda.md").write_text("\n".join(["# CUDA results", "", machine, "", *_twice(rows), ""]), encoding="utf-8")
+    (FOLDER / "RESULTS-cuda.md").write_text("\n".join(["# CUDA results", "", machine, "", *_twice(rows, "cuda"), ""]), encoding="utf-8")
 
 
-def _twice(rows: Rows) -> list[str]:
-    """The table with one more column: the ratio in the first half of the samples and in the second, which are two runs of the same."""
-    from measure import SAME
+def _twice(rows: Rows, suite: str) -> list[str]:
+    """The table with one more column: the ratios of the runs, which are those of the first half of the samples and of the second where a row has one pass."""
+    from measure import SAME, agree
 
     head, line, *lines = table(rows)
     found = [head + " two runs |", line + "---|"]
     for text, row in zip(lines, rows, strict=True):
-        first, second = row["runs"]  # type: ignore[misc]
-        found.append(f"{text} {first:.2f}, {second:.2f}{'' if max(first, second) <= min(first, second) * (1 + SAME) else ': differ'} |")
+        runs = cast("tuple[float, ...]", row["runs"])
+        found.append(f"{text} {', '.join(f'{ratio:.2f}' for ratio in runs)}{'' if agree(runs, SAME[suite]) else ': differ'} |")
     return found
 
 
@@ -59,12 +60,13 @@ def write_cpu(rows: Rows) -> None:
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     sections = {int(part.split()[0]): f"## {part.strip()}\n" for part in re.split(r"^## ", before, flags=re.MULTILINE)[1:]}
     title = f"## {threads} thread{'s' if threads > 1 else ''}"
-    sections[threads] = "\n".join([title, "", f"{_processor()}. {MEANING}", "", *table(rows), ""])
+    sections[threads] = "\n".join([title, "", f"{_processor()}. {MEANING}", "", *_twice(rows, "cpu"), ""])
     head = [
         "# CPU results",
         "",
         "Written by `python bench/run.py cpu --threads N`, a section each: medians of samples taken in turns, all sides on so many threads, "
-        "with several after a rest, so that nobody's threads are in the way of the other's.",
+        "with several after a rest, so that nobody's threads are in the way of the other's. Runs: passes over all rows that have a target, one after the other "
+        "(`--runs 2`), else the halves of the samples; where they differ by more than a tenth, it says so.",
         "",
     ]
     path.write_text("\n".join([*head, *(sections[count] for count in sorted(sections))]), encoding="utf-8")

@@ -78,3 +78,12 @@ def test_a_target_is_met_by_ratio_and_by_time(measure: ModuleType, clock: Clock)
 def test_a_count_above_its_limit_is_not_met(measure: ModuleType) -> None:
     row = measure.count(measure.Count("calls", "adaptors", lambda: 3))
     assert (row.count, row.target, row.met) == (3, "0", False)
+
+
+def test_passes_are_shown_side_by_side_and_judged_together(measure: ModuleType, clock: Clock) -> None:
+    pair = measure.Pair("work", "a slower one", lambda: None, lambda: None, target=measure.Target(0.5))
+    rows = [measure.Row("work", "a slower one", theirs / ours, ours, theirs, str(pair.target), met=True) for ours, theirs in ((10.0, 30.0), (20.0, 20.0))]
+    both = measure.together(pair, rows)
+    assert (both.runs, both.ours_us, both.peer_us, both.ratio, both.met) == ((3.0, 1.0), 15.0, 25.0, pytest.approx(5 / 3), False)
+    assert measure.together(pair, rows[:1]) is rows[0]
+    assert measure.agree((1.0, 1.09), 0.1) and not measure.agree((1.11, 1.0), 0.1)

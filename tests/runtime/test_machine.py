@@ -44,3 +44,31 @@ def test_a_system_that_does_not_tell_has_usual_caches(monkeypatch: pytest.Monkey
             (tmp_path / "index0" / name).write_text(value)
     pretend(monkeypatch, tmp_path)
     assert machine.cache_bytes() == (32 << 10, 512 << 10, 8 << 20)
+
+
+GROUPS = {
+    "none": ("", {}, None),
+    "no limit": ("0::/a/b", {"a/b/cpu.max": "max 100000"}, None),
+    "of the group": ("0::/a/b", {"a/b/cpu.max": "250000 100000"}, 2),
+    "of a group around it": ("0::/a/b", {"cpu.max": "max 100000", "a/cpu.max": "300000 100000", "a/b/cpu.max": "800000 100000"}, 3),
+    "of the container's own root": ("0::/outside/name", {"cpu.max": "150000 50000"}, 3),
+    "less than one": ("0::/", {"cpu.max": "20000 100000"}, 1),
+    "first version": ("5:memory:/x\n4:cpu,cpuacct:/x", {"cpu,cpuacct/x/cpu.cfs_quota_us": "400000", "cpu,cpuacct/x/cpu.cfs_period_us": "100000"}, 4),
+    "first version, no limit": ("4:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+    "damaged": ("0::/\nnothing", {"cpu.max": "many 0"}, None),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_no_more_processors_than_the_container_is_given_time_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    own, files, quota = GROUPS[name]
+    for file, text in files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text + "\n")
+    (tmp_path / "own").write_text(own)
+    monkeypatch.setattr(machine, "_GROUPS", str(tmp_path))
+    monkeypatch.setattr(machine, "_OWN_GROUP", str(tmp_path / "own"))
+    monkeypatch.setattr(machine, "_quota", machine._quota.__wrapped__)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
+    assert machine._quota() == quota
+    assert machine.processors() == (quota or 6)

@@ -76,11 +76,45 @@ def cache_bytes() -> tuple[int, int, int]:
     return found[1], found[2], found[3]
 
 
-def _line(path: str) -> str:
+def processors() -> int:
+    """How many this process can keep busy: those that it may run on, and no more than its container is given time for."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(allowed, _quota() or allowed)
+
+
+_GROUPS, _OWN_GROUP = "/sys/fs/cgroup", "/proc/self/cgroup"
+_TIME = ",cpu,"
+"""Among the controllers of the first version of control groups, the one for time; the second has one hierarchy for all."""
+
+
+@cache
+def _quota() -> int | None:
+    """Whole processors, at least one, that the control group of this process, or one around it, may use; None: there is no limit."""
+    try:
+        lines = [line.split(":", 2) for line in _line(_OWN_GROUP, 1 << 12).splitlines()]
+    except OSError:
+        return None
+    found: list[float] = []
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers and _TIME not in f",{controllers},":
+            continue
+        names = [name for name in path.split("/") if name]
+        for depth in range(len(names) + 1):  # a container may see its own group as the root, whatever it is called outside
+            group = "/".join([_GROUPS, *([controllers] if controllers else []), *names[:depth]])
+            try:
+                quota, period = (_line(f"{group}/cpu.cfs_{name}_us") for name in ("quota", "period")) if controllers else _line(f"{group}/cpu.max").split()
+                if quota not in ("max", "-1"):
+                    found.append(int(quota) / int(period))
+            except (OSError, ValueError, ZeroDivisionError):  # no such group here, or one without limits
+                continue
+    return max(1, int(min(found))) if found else None
+
+
+def _line(path: str, most: int = 64) -> str:
     """What a small file of the system says; the start of a process waits for it, so without a buffer and a decoder."""
     file = os.open(path, os.O_RDONLY)
     try:
-        return os.read(file, 64).decode("ascii", "replace").strip()
+        return os.read(file, most).decode("ascii", "replace").strip()
     finally:
         os.close(file)
 

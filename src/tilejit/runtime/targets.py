@@ -68,7 +68,7 @@ SANITIZE = "sanitize"
 _rows: list[TargetRow] = [
     TargetRow(
         "cpu", ("cpu",), "tilejit.backends.cpu.target", aliases=("a2a3sim", "a5sim"), loader="tilejit.runtime.call.native:runners", cacheable=True,
-        libraries=("llvmlite",), ignores=("arch",),
+        libraries=("llvmlite",), ignores=("arch",), health="tilejit.backends.cpu.health:findings",
     ),
     TargetRow(
         "cuda", ("cuda",), "tilejit.backends.cuda.target", devices=("cuda",), loader="tilejit.runtime.cuda.entry:runners", cacheable=True,

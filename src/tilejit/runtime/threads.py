@@ -9,6 +9,7 @@ import threading
 from typing import Protocol
 
 from tilejit import config
+from tilejit.runtime import machine
 from tilejit.runtime.artifact.blob import LoadedBlob
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.abi import Team
@@ -29,7 +30,7 @@ class Code(Protocol):
 
 
 def thread_count() -> int:
-    """Threads a call may use: the setting, torch's count if torch is loaded, else the CPUs this process may use."""
+    """Threads a call may use: the setting, torch's count if torch is loaded, else the processors that this process may use."""
     chosen = config.NUM_THREADS.value
     if chosen:
         return chosen
@@ -37,7 +38,7 @@ def thread_count() -> int:
         from tilejit.runtime import torch
 
         return torch.thread_count()
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return machine.processors()
 
 
 def team(code: Code) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from tilejit.errors import RankStopped
 from tilejit.lazy import lazy
+from tilejit.runtime import machine
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.call import interrupt, printing
 from tilejit.runtime.ranks import reports, transfers, words
@@ -57,7 +57,7 @@ class Call:
 
     @lazy
     def _threads(self) -> int:
-        return self.config.threads_per_rank or max(1, len(os.sched_getaffinity(0)) // len(self.engine.here))
+        return self.config.threads_per_rank or max(1, machine.processors() // len(self.engine.here))
 
     # running --------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,73 @@
+"""What threads write to memory that others write to as well, counted per call: it must not grow faster than their number."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.patience import HANG
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="no thread pool on this platform")
+
+COUNTED = textwrap.dedent(
+    """
+    import ctypes, json, re
+    import numpy as np
+    import tilejit.language as pl
+    from tilejit import RunConfig
+    from tilejit.backends.cpu import executable
+
+    NAMES = ("done", "next", "gate", "sleepers", "lock", "generation", "taken")
+    words, plain = (ctypes.c_int64 * len(NAMES))(), executable.pool_text
+
+    def counted():
+        lines = []
+        for number, line in enumerate(plain().splitlines()):
+            lines.append(line)
+            found = re.match(r"  %[\\\\w.]+ = (?:atomicrmw \\\\w+|cmpxchg) ptr %(\\\\w+)", line)
+            if found:
+                at = ctypes.addressof(words) + 8 * NAMES.index(found[1])
+                lines.append(f"  %counted{number} = atomicrmw add ptr inttoptr (i64 {at} to ptr), i64 1 seq_cst, align 8")
+        return "\\\\n".join(lines)
+
+    executable.pool_text = counted
+
+    @pl.jit
+    def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            c[:] = pl.matmul(a, b)
+
+    @pl.jit
+    def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
+            out[:] = pl.row_expand_div(e, pl.row_sum(e))
+
+    square = np.random.default_rng(0).standard_normal((512, 512), np.float32)
+    found = []
+    for kernel, arguments, phases in ((product, (square, square, square.copy()), 2), (softmax, (square, square.copy()), 1)):
+        compiled = kernel.compile(*arguments)
+        for threads in (4, 16, 64):
+            words[:] = [0] * len(NAMES)
+            compiled(*arguments, config=RunConfig(num_threads=threads))
+            found.append([phases, threads, dict(zip(NAMES, words))])
+    print(json.dumps(found))
+    """
+).replace("\\\\", "\\")
+
+
+def test_shared_writes_of_a_call_grow_no_faster_than_the_threads() -> None:
+    ran = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, timeout=HANG)
+    assert ran.returncode == 0, ran.stderr
+    pieces: dict[int, list[int]] = {}
+    for phases, threads, counts in json.loads(ran.stdout):
+        # A thread says once in a phase that it is done, and comes through the gate once; the caller takes the pool, and opens and closes the gate.
+        assert counts["done"] <= phases * threads and counts["gate"] <= 2 * threads and counts["lock"] + counts["generation"] == 2, counts
+        pieces.setdefault(phases, []).append(counts["next"])
+    # Each piece of work is taken once, from the counter of a thread's own stretch while there is something left in it: for 64 threads 8 each at most.
+    assert all(few <= many <= most <= 8 * 64 for few, many, most in pieces.values()), pieces
