@@ -174,7 +174,7 @@ def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice, backwards
         start, stop = (_after(ctx, bound) if given is not None else bound for bound, given in ((start, lower), (stop, upper)))
     length: object = difference(stop, start)
     if length is None:
-        length = ctx.scalar_op("sub", stop, start)
+        length = stop if start == 0 and isinstance(start, int) else ctx.scalar_op("sub", stop, start)
     if isinstance(start, int) and isinstance(size, int) and not 0 <= start <= size:
         ctx.fail(OutOfBoundsError, f"the slice starts at {start}, outside dim {axis} of extent {size}", node)
     if isinstance(stop, int) and isinstance(size, int) and stop > size:

@@ -33,7 +33,7 @@ def extent_of(value: SSAValue, axis: int, builder: Builder, outside: Callable[[S
     dim = d.shaped_type(value).shape[axis]
     if isinstance(dim, int):
         return builder.const(dim)
-    parameter = _parameter_with(value, dim)
+    parameter = parameter_with(value, dim)
     if parameter is not None:
         return builder.dim(*parameter)
     owner = value.owner
@@ -83,7 +83,7 @@ def _computed(op: d.ApplyOp, axis: int, builder: Builder, outside: Callable[[SSA
     return None
 
 
-def _parameter_with(value: SSAValue, dim: Dim) -> tuple[SSAValue, int] | None:
+def parameter_with(value: SSAValue, dim: Dim) -> tuple[SSAValue, int] | None:
     """A parameter of the function that has the symbol `dim` as an extent."""
     if dim == ANY:
         return None

@@ -12,6 +12,7 @@ from tilejit.dtypes import COMPLEX64, DType
 from tilejit.errors import TilejitError
 from tilejit.ops.evaluate import evaluate
 from tilejit.passes.dead import remove_dead
+from tilejit.passes.extents import parameter_with
 from tilejit.passes.rewriting import is_scalar_op, replace, splice
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
@@ -166,7 +167,8 @@ def _reassociate(op: d.ApplyOp, dtype: DType) -> bool:
 
 
 def _dim(op: Operation) -> bool:
-    """The extent of a new buffer or window is known from what made it."""
+    """The extent of a new buffer or window is known from what made it, that of a computed value from the parameter that has it too: so a store that
+    asks for it is no reason to keep the value."""
     assert isinstance(op, d.DimOp)
     axis, maker = op.axis, op.source.owner
     type = d.shaped_type(op.source)
@@ -181,6 +183,9 @@ def _dim(op: Operation) -> bool:
         source = maker.extents[axis]
     elif isinstance(maker, d.WindowOp) and not maker.static("clamp"):
         source = maker.extents[[dim for dim in range(len(maker.extents)) if dim not in maker.drop][axis]]
+    elif isinstance(maker, d.ApplyOp | d.GroupOp) and (parameter := parameter_with(op.source, extent)) is not None:
+        op.operands, op.attributes["axis"] = (parameter[0],), d.Static(parameter[1])
+        return True
     else:
         return False
     if d.type_of(source) != d.type_of(op.result):

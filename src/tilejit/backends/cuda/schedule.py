@@ -120,6 +120,8 @@ class ProductSchedule:
         return f"{self.rows} × {self.columns} × {self.inner}, {self.warps} warps, {self.stages} stages"
 
 
+FEW = 64
+"""Rows up to which a product is bound by reading its right operand."""
 PROCESSORS = 132
 """Programs that keep a large GPU busy."""
 _SHARED = 227 << 10
@@ -145,8 +147,8 @@ def product_of(rows: int | None, inner: int | None, columns: int | None, batches
     depth = 64 if size == 2 else 128
     if min(m, n) >= 2048 and m * n * many >= 128 * 256 * PROCESSORS:
         return ProductSchedule(128, 256, depth, 8, 4 if size == 1 or k < 8192 else 3)
-    if m <= 32 < n:  # bound by reading the right operand: many narrow blocks, and enough copies under way in each
-        narrow = _fitted(m, n, many, tuple((16 if m <= 16 else 32, columns) for columns in (128, 64, 32)))
+    if m <= FEW and n > 32:  # bound by reading the right operand: many narrow blocks, and enough copies under way in each
+        narrow = _fitted(m, n, many, tuple((max(16, padded(m)), columns) for columns in (128, 64, 32, 16)))
         deep = min(2 * depth, max(32, padded(k)))
         return ProductSchedule(*narrow, deep, 4, max(3, min(6, (48 << 10) // (narrow[1] * deep * size) + 1)))
     block = _fitted(m, n, many, ((128, 128), (64, 128), (64, 64), (32, 64), (16, 64)))

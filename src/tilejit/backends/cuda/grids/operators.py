@@ -97,7 +97,6 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
         right = replace(right, axes=(*right.axes[:-2], right.axes[-1], right.axes[-2]))
     if right.dtype.get_byte() == 1 and len(right.axes) == 2 and right.axes[1].stride.const == 1 and _is_tall(left):
         right = pull.turned(frame, right, f"{name}_turn")  # Tensor cores want single bytes with K running along the memory.
-    kernel = frame.kernel(name)
     shape = shape_of(frame, op.results[0])
     lead = shape[:-2]
     batches = host.product(lead)
@@ -109,13 +108,13 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
         widest = INT32
     widest = FP64 if work is FP64 else FP32 if work is FP32 and widest.is_integer else widest
 
-    def make(batch: Scalar) -> gemm.Product:
+    def make(kernel: Making, batch: Scalar) -> gemm.Product:
         sides = [_batch_of(kernel, host.take_memory(kernel.out, side), lead, batch) for side in (left, right)]
         rows, inner, columns = (host.take_number(kernel.out, size, hint) for size, hint in zip(sizes, ("m", "k", "n"), strict=True))
         return gemm.Product(sides[0], sides[1], rows, columns, inner, work, result.is_integer)
 
-    ends = _Ending(frame, kernel, op, group, shape)
-    gemm.launch(frame, kernel, make, sizes, widest, ends.at, batches)
+    ends = _Ending(frame, op, group, shape)
+    gemm.launch(frame, name, make, sizes, widest, ends.at, batches)
     ends.settle()
 
 
@@ -144,7 +143,6 @@ class _Ending:
     """What happens to the accumulator: it becomes the result, or goes through a nest."""
 
     frame: Frame
-    kernel: Making
     op: d.ApplyOp
     group: Sequence[Operation] | None
     shape: tuple[Number, ...]
@@ -156,23 +154,24 @@ class _Ending:
             type = d.shaped_type(self.op.results[0])
             self.rooms[self.op.results[0]] = self.frame.allocate(self.shape, type.dtype, name_hint(self.op.results[0]) or "product")
 
-    def at(self, batch: Scalar) -> gemm.Epilogue:
+    def at(self, kernel: Making, batch: Scalar) -> gemm.Epilogue:
         def end(body: Body, acc: Tile, row: Scalar, column: Scalar) -> None:
-            acc = self._finished(body, acc, row, column, batch)
+            acc = self._finished(kernel, acc, row, column, batch)
             if self.group is None:
-                target = host.take_memory(self.kernel.out, self.rooms[self.op.results[0]])
-                body.store_tile(acc, _batch_of(self.kernel, target, self.shape[:-2], batch), (row, column))
+                target = host.take_memory(kernel.out, self.rooms[self.op.results[0]])
+                body.store_tile(acc, _batch_of(kernel, target, self.shape[:-2], batch), (row, column))
             else:
-                self._nest(body, acc, row, column)
+                self._nest(kernel, acc, row, column)
 
         return end
 
-    def _finished(self, body: Body, acc: Tile, row: Scalar, column: Scalar, batch: Scalar) -> Tile:
+    def _finished(self, kernel: Making, acc: Tile, row: Scalar, column: Scalar, batch: Scalar) -> Tile:
         """The accumulator as the value of the product: with acc and bias, in the result's dtype."""
+        body = kernel.body
         args, dtype = apply_args(self.op), d.shaped_type(self.op.results[0]).dtype
         text = acc.text
         if isinstance(args.get("acc"), SSAValue):
-            before = _batch_of(self.kernel, body.in_memory(value_of(args["acc"])), self.shape[:-2], batch)
+            before = _batch_of(kernel, body.in_memory(value_of(args["acc"])), self.shape[:-2], batch)
             old = body.load_tile(before, (row, column), acc.shape, acc.valid, "old")
             condition = args.get("init_cond")
             added = f"({old.text} + {text})"
@@ -184,29 +183,30 @@ class _Ending:
             text = elementwise.held(body.out, elementwise.convert(body.out, f"({text})", acc.dtype, dtype), dtype)
         return Tile(body.out.let(name_hint(self.op.results[0]) or "product", text), dtype, acc.shape, acc.valid)
 
-    def _nest(self, body: Body, acc: Tile, row: Scalar, column: Scalar) -> None:
+    def _nest(self, kernel: Making, acc: Tile, row: Scalar, column: Scalar) -> None:
         from tilejit.backends.cuda.nests.launches import aliases_of, as_buffer, leaving, room_for, store_window
         from tilejit.backends.cuda.nests.merge import inner_of
         from tilejit.backends.cuda.nests.nest import Nest
         from tilejit.backends.cuda.schedule import RowSchedule
 
         assert self.group is not None
+        body = kernel.body
         members = inner_of(self.group)
         self.handed = aliases_of(self.group)
-        shape = tuple(host.take_number(self.kernel.out, extent, f"size{i}") for i, extent in enumerate(self.shape))
+        shape = tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(self.shape))
         nest = Nest(body, members, shape, RowSchedule(acc.shape[0], acc.shape[1], True, 0), handed=self.handed)
         result = self.op.results[0]
         nest.inside.add(result)
         body.values[result] = acc
         for value in leaving(members, self.handed):
-            self.rooms[value] = room_for(self.frame, value)
-            nest.outputs[value] = as_buffer(self.kernel, self.rooms[value], self.shape)
+            self.rooms[value] = self.rooms.get(value) or room_for(self.frame, value)
+            nest.outputs[value] = as_buffer(kernel, self.rooms[value], self.shape)
         for member in members:
             if isinstance(member, d.StoreOp):
-                nest.targets[member] = as_buffer(self.kernel, store_window(self.frame, member), self.shape)
+                nest.targets[member] = as_buffer(kernel, store_window(self.frame, member), self.shape)
             for operand in member.operands if isinstance(member, d.ApplyOp) else [member.value]:
                 if isinstance(found := self.frame.values.get(operand), Memory) and operand not in nest.inside:
-                    nest.sources[operand] = as_buffer(self.kernel, found, self.shape)
+                    nest.sources[operand] = as_buffer(kernel, found, self.shape)
         nest.first, nest.here = row, acc.valid[0]
         saved, body.nest = body.nest, True
         nest._columns(column, acc.valid[1], members)

@@ -32,6 +32,9 @@ _HOST = (d.ConstOp, d.DimOp, d.CheckOp, d.CreateOp, d.WindowOp, d.ViewOp, d.Stri
 _IN_PLACE = (d.CreateOp, d.ReadOp, d.EffectOp)
 """What the host does where it stands: memory may be another one before, and ranks wait for what was launched."""
 
+_EARLY = (d.ConstOp, d.DimOp, d.CheckOp, d.ApplyOp, d.WindowOp, d.ViewOp, d.StridedOp)
+"""What the host may do before a launch instead of after it."""
+
 Segment = tuple[str, list[Operation]]
 """ "host", "nest", "grid", "loop", "control" with one op, or "program" with the ops that one program runs."""
 
@@ -147,7 +150,7 @@ def _stored(segments: Sequence[Segment], place: int) -> d.StoreOp | None:
     if len(segments[place][1]) > 1 or not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "movement" or not moves(op):
         return None
     for kind, members in segments[place + 1 :]:
-        if kind == "host" and isinstance(members[0], d.ConstOp | d.DimOp | d.WindowOp):
+        if kind == "host" and _is_early(members[0], op):
             continue
         store = members[0]
         if kind != "nest" or len(members) > 1 or not isinstance(store, d.StoreOp) or store.value is not op.results[0] or store.static("atomic"):
@@ -156,6 +159,11 @@ def _stored(segments: Sequence[Segment], place: int) -> d.StoreOp | None:
         reads = {root(value) for value in op.args if isinstance(d.type_of(value), ShapedType)}
         return store if same and len(list(op.results[0].uses)) == 1 and root(store.buffer) not in reads else None
     return None
+
+
+def _is_early(op: Operation, maker: Operation) -> bool:
+    """Whether the host may do an op before it launches `maker`."""
+    return isinstance(op, _EARLY) and not _uses(op, [maker])
 
 
 def _until(segments: Sequence[Segment], place: int, group: Sequence[Operation]) -> list[Operation]:
@@ -174,7 +182,7 @@ def _epilogue_of(frame: Frame, segments: Sequence[Segment], place: int) -> list[
     if len(segments[place][1]) > 1 or not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "matmul" or d.shaped_type(op.results[0]).rank != 2:
         return None
     for kind, members in segments[place + 1 :]:
-        if kind == "host" and isinstance(members[0], d.ConstOp | d.DimOp | d.ApplyOp):
+        if kind == "host" and _is_early(members[0], op):
             continue
         if kind != "nest":
             return None

@@ -25,11 +25,21 @@ def inner_of(work: Sequence[Operation]) -> list[Member]:
 def joins(frame: Frame, work: Sequence[Operation], op: Operation) -> bool:
     """Whether an op may join the nest of those before it."""
     before, new = inner_of(work), members_of(op)
+    if _only_stores(before, new):
+        return not _meets(frame, before, new)
     if len(before) + len(new) > MOST_MEMBERS or not all(is_member(member) and folds(member) in (None, "row") for member in [*before, *new]):
         return False
     if any(isinstance(member, d.StoreOp) and member.static("atomic") for member in [*before, *new]):
         return False
     return _same_rows(before, new, op) and (_related(work, new) or _is_vector(new)) and not _meets(frame, before, new)
+
+
+def _only_stores(before: Sequence[Member], new: Sequence[Member]) -> bool:
+    """Whether the new member stores what a reduction over rows made, and nobody else uses that."""
+    last, store = before[-1], new[0]
+    if not isinstance(last, d.ApplyOp) or folds(last) != "col" or not isinstance(store, d.StoreOp) or store.static("atomic"):
+        return False
+    return store.value is last.results[0] and len(list(store.value.uses)) == 1
 
 
 def _is_vector(members: Sequence[Member]) -> bool:

@@ -10,7 +10,7 @@ from tilejit.backends.cuda.control_plane.frame import Frame, Making
 from tilejit.backends.cuda.control_plane.host import Number
 from tilejit.backends.cuda.products import descriptors, dot
 from tilejit.backends.cuda.program.body import Body
-from tilejit.backends.cuda.schedule import ProductSchedule, product_of, walkers_of
+from tilejit.backends.cuda.schedule import FEW, ProductSchedule, product_of, walkers_of
 from tilejit.backends.cuda.text import numbers
 from tilejit.backends.cuda.text.types import DECODED, register
 from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, full, index
@@ -52,23 +52,53 @@ def turned(buffer: Buffer) -> Buffer:
 
 def launch(
     frame: Frame,
-    kernel: Making,
-    make: Callable[[Scalar], Product],
+    name: str,
+    make: Callable[[Making, Scalar], Product],
     shape: tuple[Number, Number, Number],
     dtype: DType,
-    epilogue: Callable[[Scalar], Epilogue],
+    epilogue: Callable[[Making, Scalar], Epilogue],
     batches: Number,
 ) -> None:
-    """Write and launch the kernel of a product of M × K × N; `make` gives the operands of a batch."""
+    """Write and launch the kernel of a product of M × K × N; `make` gives the operands of a batch. Where only the run knows whether rows are few there is
+    a kernel for either case, and the other one has no programs: blocks that suit many rows leave most of a GPU idle when there are few."""
     rows, inner, columns = shape
-    known = [size.const if isinstance(size.const, int) else None for size in (rows, inner, columns, batches)]
     summed = dtype is FP64 or (dtype.is_integer and dtype is not INT8)
+    for most, share in [(None, host.number(1))] if summed else _cases(frame, rows):
+        depth, wide, many = (size.const if isinstance(size.const, int) else None for size in (inner, columns, batches))
+        kernel = frame.kernel(name)
+        chosen = SUMMED if summed else product_of(most, depth, wide, many, dtype, frame.state.options.fast_math)
+        chosen = frame.state.book.product(name, chosen, summed)
+        down = host.number(1) if most is not None and most <= chosen.rows else host.ceildiv(rows, host.number(chosen.rows))
+        _launch(frame, kernel, (make, epilogue), chosen, (rows, columns), (down, batches, share))
+
+
+def _cases(frame: Frame, rows: Number) -> list[tuple[int | None, Number]]:
+    """How many rows to choose blocks for, None: many; and 1 where the run has so many, else 0."""
+    if isinstance(rows.const, int):
+        return [(rows.const, host.number(1))]
+    least, most = rows.bounds or host.EXTENT
+    if most <= FEW or least > FEW:
+        return [(FEW if most <= FEW else None, host.number(1))]
+    few = frame.named(host.maximum(host.minimum(host.sub(host.number(FEW + 1), rows), host.number(1)), host.number(0)), "few")
+    return [(None, frame.named(host.sub(host.number(1), few), "many")), (FEW, few)]
+
+
+def _launch(
+    frame: Frame,
+    kernel: Making,
+    parts: tuple[Callable[[Making, Scalar], Product], Callable[[Making, Scalar], Epilogue]],
+    chosen: ProductSchedule,
+    sizes: tuple[Number, Number],
+    counts: tuple[Number, Number, Number],
+) -> None:
+    """One kernel of a product with these blocks: blocks of rows, batches, and 1 or 0 of it."""
+    make, epilogue = parts
+    rows, columns = sizes
+    down, batches, share = counts
     out = kernel.out
-    chosen = SUMMED if summed else product_of(known[0], known[1], known[2], known[3], dtype, frame.state.options.fast_math)
-    chosen = frame.state.book.product(out.name, chosen, summed)
-    down = frame.named(host.ceildiv(rows, host.number(chosen.rows)), "down")
+    down = frame.named(down, "down")
     across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
-    programs = frame.named(host.mul(host.mul(down, across), batches), "programs")
+    programs = frame.named(host.mul(host.mul(host.mul(down, across), batches), share), "programs")
     tall, wide = host.take_number(out, down, "down"), host.take_number(out, across, "across")
     program = out.program()
     batch = index(0)
@@ -77,12 +107,12 @@ def launch(
         batch = Scalar(out.let("batch", f"{program} // {each.text}"), INDEX, (0, batches.bounds[1]) if batches.bounds else None)
         program = out.let("tile", f"{program} % {each.text}")
     first_row, first_column = _grouped(out, program, tall, wide, chosen, rows, columns)
-    product = make(batch)
+    product = make(kernel, batch)
     described = isinstance(programs.const, int) and can_be_described(product, chosen, programs.const)
     if described and isinstance(programs.const, int):
         out.blocks = programs.const
     tile = accumulate(kernel.body, product, chosen, first_row, first_column, described)
-    epilogue(batch)(kernel.body, tile, first_row, first_column)
+    epilogue(kernel, batch)(kernel.body, tile, first_row, first_column)
     frame.finish(kernel, programs, chosen)
 
 

@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.backends.cuda.control_plane import host
-from tilejit.backends.cuda.control_plane.frame import Frame
+from tilejit.backends.cuda.control_plane.frame import Frame, Making
 from tilejit.backends.cuda.control_plane.host import Memory, Number
 from tilejit.backends.cuda.indexed import generated
 from tilejit.backends.cuda.nests.members import folds, is_member, members_of
@@ -298,17 +298,16 @@ class Found:
     # writing --------------------------------------------------------------------------------------------------------------
 
     def launch(self, name: str) -> None:
-        kernel = self.frame.kernel(name)
         dtype = self._dtype(self.left)
 
-        def make(batch: Scalar) -> gemm.Product:
+        def make(kernel: Making, batch: Scalar) -> gemm.Product:
+            kernel.out.span = self.product.span
             left = self._operand(kernel.body, self.left, (self.m_first, self.k_firsts[0]))
             right = self._operand(kernel.body, self.right, (self.k_firsts[1], self.n_first))
             rows, columns, inner = (host.take_number(kernel.out, self.sizes[key], key) for key in ("m", "n", "k"))
             return gemm.Product(left, right, rows, columns, inner, accumulator(dtype))
 
-        kernel.out.span = self.product.span
-        gemm.launch(self.frame, kernel, make, (self.sizes["m"], self.sizes["k"], self.sizes["n"]), dtype, lambda batch: self._end, host.number(1))
+        gemm.launch(self.frame, name, make, (self.sizes["m"], self.sizes["k"], self.sizes["n"]), dtype, lambda kernel, batch: self._end, host.number(1))
 
     def _operand(self, body: Body, side: Side, firsts: tuple[int, int]) -> Buffer:
         buffer = body.buffer(side.buffer)
