@@ -155,6 +155,14 @@ def product_of(rows: int | None, inner: int | None, columns: int | None, batches
     return ProductSchedule(*block, min(depth, max(32, padded(k))), 8 if block == (128, 128) else 4, 4 if block != (128, 128) else 3)
 
 
+def pays_to_align(pitch: int, width: int, uses: int, work: int) -> bool:
+    """Whether an operand of a product whose rows are `pitch` elements of `width` bytes apart is copied to where they begin at multiples of 16 bytes.
+
+    Else tensor cores wait for what threads fetch element by element. The copy moves each element twice, and a launch takes some microseconds: it must be
+    used by so many rows or columns, in a product of so many multiplications."""
+    return pitch * width % 16 != 0 and uses >= 512 and work >= 1 << 29
+
+
 def _fitted(m: int, n: int, many: int, blocks: tuple[tuple[int, int], ...]) -> tuple[int, int]:
     """The largest block with which there is work for most processors, no larger than the result: half of a block's size costs more than a few idle ones."""
     for rows, columns in blocks:

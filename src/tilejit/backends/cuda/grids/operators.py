@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from tilejit.backends.cuda.indexed.gather import pattern_of
 from tilejit.backends.cuda.nests.inside import is_large
 from tilejit.backends.cuda.products import dot
 from tilejit.backends.cuda.program.body import Body
+from tilejit.backends.cuda.schedule import pays_to_align
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import FP32, FP64, INDEX, INT8, INT32
@@ -97,12 +99,14 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
         right = replace(right, axes=(*right.axes[:-2], right.axes[-1], right.axes[-2]))
     if right.dtype.get_byte() == 1 and len(right.axes) == 2 and right.axes[1].stride.const == 1 and _is_tall(left):
         right = pull.turned(frame, right, f"{name}_turn")  # Tensor cores want single bytes with K running along the memory.
+    sizes = (left.axes[-2].extent, left.axes[-1].extent, right.axes[-1].extent)
+    zeros = _misaligned(left, right)
+    left, right = (pull.aligned(frame, side, f"{name}_align") if copied else side for side, copied in zip((left, right), zeros, strict=True))
     shape = shape_of(frame, op.results[0])
     lead = shape[:-2]
     batches = host.product(lead)
     result = d.shaped_type(op.results[0]).dtype
     work = dot.work_dtype(left.dtype, right.dtype, result)
-    sizes = (left.axes[-2].extent, left.axes[-1].extent, right.axes[-1].extent)
     widest = left.dtype if left.dtype.get_byte() >= right.dtype.get_byte() else right.dtype
     if widest is INT8 and left.dtype is not right.dtype:
         widest = INT32
@@ -111,11 +115,22 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
     def make(kernel: Making, batch: Scalar) -> gemm.Product:
         sides = [_batch_of(kernel, host.take_memory(kernel.out, side), lead, batch) for side in (left, right)]
         rows, inner, columns = (host.take_number(kernel.out, size, hint) for size, hint in zip(sizes, ("m", "k", "n"), strict=True))
-        return gemm.Product(sides[0], sides[1], rows, columns, inner, work, result.is_integer)
+        return gemm.Product(sides[0], sides[1], rows, columns, inner, work, result.is_integer, zeros)
 
     ends = _Ending(frame, op, group, shape)
     gemm.launch(frame, name, make, sizes, widest, ends.at, batches)
     ends.settle()
+
+
+def _misaligned(left: Memory, right: Memory) -> tuple[bool, bool]:
+    """For both operands, whether their rows in memory begin anywhere and a copy is worth its time."""
+    sizes = [size.const if isinstance(size.const, int) else 0 for size in (left.axes[-2].extent, right.axes[-1].extent, left.axes[-1].extent)]
+    found: list[bool] = []
+    for side, uses in ((left, sizes[1]), (right, sizes[0])):
+        strides = sorted(axis.stride.const if isinstance(axis.stride.const, int) else 0 for axis in side.axes)
+        known = len(strides) == 2 and strides[0] == 1 and side.dtype.get_byte() <= 2
+        found.append(known and pays_to_align(strides[1], side.dtype.get_byte(), uses, math.prod(sizes)))
+    return found[0], found[1]
 
 
 def _is_tall(left: Memory) -> bool:

@@ -55,6 +55,23 @@ def turned(frame: Frame, source: Memory, name: str) -> Memory:
     return replace(room, axes=room.axes[::-1])
 
 
+def aligned(frame: Frame, source: Memory, name: str) -> Memory:
+    """A copy of a matrix with zeros up to extents that are multiples of 16 bytes, so that whole vectors can be copied; one that is seen turned stays so."""
+    turns = source.axes[-1].stride.const != 1
+    here = source.shape[::-1] if turns else source.shape
+    whole = host.number(16 // source.dtype.get_byte())
+    shape = [host.mul(host.ceildiv(extent, whole), whole) for extent in here]
+    room = frame.allocate(shape, source.dtype, f"{source.name}_aligned")
+
+    def cells_of(body: Body, cells: Cells) -> str:
+        sizes = [host.take_number(body.out, extent, "size") for extent in here]
+        there = " & ".join([cells.where or "", *(f"({place} < {size.text})" for place, size in zip(cells.at, sizes, strict=True))])
+        return fetch(body, host.take_memory(body.out, source), cells.at[::-1] if turns else cells.at, cells, body.out.let("inside", there))
+
+    fill(frame, False, name, room, shape, 2, cells_of)
+    return replace(room, axes=room.axes[::-1]) if turns else room
+
+
 def fill(frame: Frame, swaps: bool, name: str, room: Memory, shape: Sequence[Number], rank: int, pull: Callable[[Body, Cells], str]) -> None:
     """Programs take blocks of `room`, and store what `pull` says lies there."""
     kernel = frame.kernel(name)

@@ -42,6 +42,8 @@ class Product:
     work: DType = FP32
     to_integers: bool = False
     """What is lost in a sum may be a whole number of the result."""
+    zeros: tuple[bool, bool] = (False, False)
+    """Whether the memory of an operand ends in zeros, past what the product asks for: they are read too, in whole vectors."""
 
 
 def turned(buffer: Buffer) -> Buffer:
@@ -156,16 +158,19 @@ def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scala
     short = isinstance(product.inner.const, int) and product.inner.const <= TOGETHER
     sums = acc if kind is None or short else out.let("sums", nothing)
     left, right = (_as_eights(body, side, kind) for side in (product.left, product.right))
+    down, across = (valid[0], product.inner), (product.inner, valid[1])
+    if product.zeros[0]:
+        down = body.named("rows", part(left.dims[0].extent, row, chosen.rows)), left.dims[1].extent
+    if product.zeros[1]:
+        across = right.dims[0].extent, body.named("columns", part(right.dims[1].extent, column, chosen.columns))
     with out.block(f"for {k} in range(0, {product.inner.text}, {chosen.inner}):"):
         step = Scalar(k, INDEX, bounds)
-        inner = part(product.inner, step, chosen.inner)
-        if inner.const is None:
-            inner = body.named("inner", inner)
         if described:
             a, b = _described(body, left, right, chosen, (row, step, column))
         else:
-            a = body.load_tile(left, (row, step), (chosen.rows, chosen.inner), (valid[0], inner), "a")
-            b = body.load_tile(right, (step, column), (chosen.inner, chosen.columns), (inner, valid[1]), "b")
+            near, far = (_named(body, part(size, step, chosen.inner)) for size in (down[1], across[0]))
+            a = body.load_tile(left, (row, step), (chosen.rows, chosen.inner), (down[0], near), "a")
+            b = body.load_tile(right, (step, column), (chosen.inner, chosen.columns), (far, across[1]), "b")
         if kind is not None:
             out.line(f'{sums} = {out.helper("dot_eights")}({a.text}, {b.text}, {sums}, "{kind}")')
             if sums != acc:
@@ -178,6 +183,10 @@ def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scala
         out.line(f"{acc} += {sums}")
     body.order.read.clear()
     return Tile(acc, work, shape, valid)
+
+
+def _named(body: Body, inner: Scalar) -> Scalar:
+    return inner if inner.const is not None else body.named("inner", inner)
 
 
 def can_be_described(product: Product, chosen: ProductSchedule, programs: int) -> bool:
