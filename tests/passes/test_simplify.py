@@ -209,6 +209,15 @@ def test_extents_of_new_tensors_and_slices_are_known() -> None:
     assert len(dims) == 1, "only the extent of the parameter is read"
 
 
+def test_the_extent_of_a_computed_value_is_that_of_the_parameter_it_has_it_from() -> None:
+    f, (x,) = function("main", "incore", [("x", tensor("M", 3), "In")])
+    b = Code(f.body.block)
+    b.return_([b.dim(b.op("add", "tensor", x, x), 0)])
+    made = simplified(program(f))
+    (dim,) = ops_of(made, d.DimOp)
+    assert isinstance(dim, d.DimOp) and dim.source is made.functions["main"].body.block.args[0] and not ops_of(made, d.ApplyOp)
+
+
 def test_an_extent_check_is_made_once() -> None:
     f, (x, y) = function("main", "incore", [("x", tensor("M", 3), "In"), ("y", tensor("N", 3), "InOut")])
     b = Code(f.body.block)

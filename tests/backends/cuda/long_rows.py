@@ -1,4 +1,4 @@
-"""`python -m tests.backends.cuda.long_rows`: rows that a gang of programs holds, and products of 8 bits, in Triton's interpreter against the reference.
+"""`python -m tests.backends.cuda.long_rows`: rows that a gang of programs holds, products of 8 bits, of few and of odd rows, in Triton's interpreter against the reference.
 
 Programs run one after the other there, so a gang is one program that has the whole row; test_gpu.py has several.
 """
@@ -16,11 +16,13 @@ import numpy as np
 import tilejit.language as pl
 from tests.backends.cuda import interpreted
 from tilejit.backends.cuda import schedule
+from tilejit.backends.cuda.grids import operators
 from tilejit.backends.cuda.nests import launches
 from tilejit.backends.cuda.products import gemm
 from tilejit.runtime.config import RunConfig
 
 assert interpreted.TARGET
+TOKENS = pl.dynamic("TOKENS")
 
 
 @pl.jit
@@ -73,6 +75,29 @@ def tile_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
         pl.store(pl.matmul(pl.load(a, [0, 0], [m, k]), pl.load(b, [0, 0], [k, n])), [0, 0], c)
 
 
+@pl.jit
+def weighed(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Out[pl.Tensor]):
+    x.bind_dynamic(0, TOKENS)
+    out.bind_dynamic(0, TOKENS)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), pl.reshape(scale, [1, weight.shape[0]]))
+
+
+@pl.jit
+def halves(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    x.bind_dynamic(0, TOKENS)
+    out.bind_dynamic(0, TOKENS)
+    half = out.shape[1]
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x[:, 0:half] * x[:, half : 2 * half]
+
+
+@pl.jit
+def down(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.col_sum(x)
+
+
 def agree(kernel: object, given: list[np.ndarray], results: list[np.ndarray], tolerance: float) -> None:
     """The same on both, in results that begin as something else."""
     found: list[list[np.ndarray]] = []
@@ -107,6 +132,20 @@ def main() -> None:
     small = schedule.ProductSchedule(16, 32, 32, 4, 2)
     with patch.object(gemm, "product_of", lambda *shape: small), patch.object(gemm, "walkers_of", lambda blocks, copied: 3):  # as if it were large
         agree(of_integers, whole, [np.zeros((128, 128), np.int32)], 0)
+
+
+    for rows in (3, schedule.FEW + 6):
+        scale = rng.standard_normal((40, 1), np.float32)
+        x = rng.standard_normal((rows, 48)).astype(ml_dtypes.bfloat16)
+        agree(weighed, [x, rng.integers(-9, 9, (40, 48), np.int8), scale], [np.zeros((rows, 40), np.float32)], 1e-4)
+        agree(halves, [x.astype(np.float32)], [np.zeros((rows, 24), np.float32)], 0)
+    agree(down, [rng.standard_normal((70, 19), np.float32)], [np.zeros((1, 19), np.float32)], 1e-5)
+    with patch.object(operators, "pays_to_align", lambda pitch, width, uses, work: pitch * width % 16 != 0):  # as if they were large
+        for shapes in (((33, 70), (70, 41)), ((33, 72), (72, 41)), ((33, 70), (70, 40))):
+            a, b = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
+            agree(product, [a, b], [np.zeros((33, shapes[1][1]), np.float32)], 1e-4)
+        a, b = (rng.standard_normal((70, side)).astype(np.float16) for side in (33, 41))
+        agree(of_columns, [a, b], [np.zeros((33, 41), np.float32)], 1e-4)
 
 
 if __name__ == "__main__":

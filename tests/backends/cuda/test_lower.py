@@ -67,6 +67,41 @@ def test_programs_of_large_products_of_integers_walk_over_blocks_and_copy_by_des
         assert ("tl.num_programs(0)" in kernel.text, kernel.text.count("make_tensor_descriptor")) == ((True, 2) if grid == 131 else (False, 0))
 
 
+TOKENS = pl.dynamic("TOKENS")
+
+
+@pl.jit
+def weighed(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Out[pl.Tensor]):
+    x.bind_dynamic(0, TOKENS)
+    out.bind_dynamic(0, TOKENS)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), pl.reshape(scale, [1, weight.shape[0]]))
+
+
+def test_a_product_whose_rows_the_run_knows_has_a_kernel_for_few_of_them_that_scales_and_stores_too() -> None:
+    given = np.zeros((3, 1024), ml_dtypes.bfloat16), np.zeros((1024, 1024), np.int8), np.zeros((1024, 1), np.float32), np.zeros((3, 1024), np.float32)
+    made = planned(weighed, *given)
+    many, few = made.kernels
+    assert all("tl.dot(" in kernel.text and "scale +" in kernel.text.split("tl.dot(")[1] for kernel in (many, few))
+    assert int(few.schedule.split()[2]) < int(many.schedule.split()[2]), "blocks of few columns, so that there are many"
+    assert [type(step) for step in made.entries["weighed"].steps if isinstance(step, plan.Launch | plan.Allocate)] == [plan.Launch, plan.Launch]
+
+
+@pl.jit
+def odd_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, out_dtype=pl.FP32)
+
+
+def test_operands_whose_rows_begin_anywhere_are_copied_for_a_product_that_is_worth_it() -> None:
+    def kernels(rows: int, inner: int, columns: int) -> list[str]:
+        sides = (np.zeros(shape, np.float16) for shape in ((rows, inner), (inner, columns)))
+        return [kernel.name for kernel in planned(odd_product, *sides, np.zeros((rows, columns), np.float32)).kernels]
+
+    assert len(kernels(1023, 1023, 1023)) == 3 and len(kernels(1023, 1024, 1023)) == 2 and len(kernels(1024, 1024, 1024)) == 1
+    assert len(kernels(63, 1023, 1023)) == 1, "nothing gains from a copy that is used once"
+
+
 @pl.jit
 def cell_by_cell(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
