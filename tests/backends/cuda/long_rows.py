@@ -1,4 +1,4 @@
-"""`python -m tests.backends.cuda.long_rows`: rows that a gang of programs holds, products of 8 bits, of few and of odd rows, in Triton's interpreter against the reference.
+"""`python -m tests.backends.cuda.long_rows`: rows of gangs, products of 8 bits, of few and of odd rows, in Triton's interpreter against the reference.
 
 Programs run one after the other there, so a gang is one program that has the whole row; test_gpu.py has several.
 """
