@@ -122,6 +122,44 @@ def test_a_computed_extent_follows_the_call(kernel: JITFunction, platform: str) 
     np.testing.assert_array_equal(out, np.concatenate([X, -X]))
 
 
+@pl.jit.inline
+def tail(t: pl.Tensor):
+    return t[1:, :]
+
+
+@pl.jit.incore
+def scaled(t: pl.Tensor, k: pl.INT64):
+    return t * pl.cast(k, pl.FP32)
+
+
+@pl.jit
+def cut(
+    x: pl.Tensor[[M, 6], pl.FP32], pairs: pl.Out[pl.Tensor], inner: pl.Out[pl.Tensor], half: pl.Out[pl.Tensor], folded: pl.Out[pl.Tensor],
+    helped: pl.Out[pl.Tensor], ends: pl.Out[pl.Tensor], made: pl.Out[pl.Tensor], joined: pl.Out[pl.Tensor],
+):  # fmt: skip
+    m = x.shape[0]
+    pairs[:] = x[:-1, :] + x[1:, :]
+    z = x[1:-1]
+    inner[:] = z * pl.cast(z.shape[0], pl.FP32)
+    half[0 : m // 2, :] = x[0 : m // 2, :]
+    for q in pl.range((m + 1) // 2):
+        folded[q, :] = x[q, :] + x[m - 1 - q, :]
+    helped[:] = scaled(tail(tail(x)), m) + scaled(x[2:, :], 1)
+    ends[:] = x[-2:, :]
+    made[:] = pl.create_tensor([m - 2, 6], dtype=pl.FP32, init_value=1) + x[0 : m - 2, :]
+    joined[0 : m - 1, :] = x[1:, :]
+    joined[m - 1 : m - 1 + m, :] = x
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_extents_of_windows_and_halves_follow_the_call(platform: str) -> None:
+    for m in (4, 3):
+        x = X[:m]
+        want = x[:-1] + x[1:], x[1:-1] * (m - 2), x[: m // 2], (x + x[::-1])[: (m + 1) // 2], x[2:] * (m + 1), x[-2:], x[:-2] + 1, np.concatenate([x[1:], x])
+        for found, wanted in zip(cut(x, config=RunConfig(platform=platform)), want, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 @pl.jit
 def in_terms_of_others(
     x: pl.Tensor,
@@ -252,6 +290,17 @@ def test_where_it_cannot_be_told_the_write_is_named() -> None:
         scattered(X, np.array([2], np.int32))
     assert caught.value.source_lines == ("            out[row : row + 1, :] = x[0:1, :]\n",)
     assert 'pl.like("x")' in (caught.value.hint or "")
+
+
+def test_an_extent_that_only_the_run_knows_is_named_by_its_write() -> None:
+    @pl.jit(runtime_scalars=("s",))
+    def from_a_row_on(x: pl.Tensor[[M, 6], pl.FP32], s: pl.INT64, out: pl.Out[pl.Tensor]):
+        z = x[s:, :]
+        out[:] = z * 2.0
+
+    with pytest.raises(ShapeError, match="cannot be told from this write: where it ends is known only at run time") as caught:
+        from_a_row_on(X, 1)
+    assert caught.value.source_lines == ("        out[:] = z * 2.0\n",)
 
 
 def test_names_of_the_callers_tensors_are_not_swapped() -> None:

@@ -16,12 +16,13 @@ from tilejit.jit.specialize.dependencies import bind_call, may_omit_outputs, ret
 from tilejit.jit.specialize.iterate import member_nodes
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
+from tilejit.jit.specialize.reach import ComputedDim, translated
 from tilejit.jit.specialize.signature import JitParam, as_declared
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, members_of, number_of
 from tilejit.runtime.arrays import view_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
 from tilejit.types.python_text import expression
-from tilejit.types.values import BufferType, Dim, TileType
+from tilejit.types.values import ANY, BufferType, Dim, TileType
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.calls import Calls
@@ -49,6 +50,7 @@ def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted
         else:
             types[param.name] = type
             arguments += [folded[param.name][0]] if param.name in folded and not isinstance(type, Static) else []
+    types = {name: _with_own_extents(caller, type) for name, type in types.items()}
     built = caller.specializer.specialize(helper, types)
     function = ast.copy_location(ast.Attribute(ast.copy_location(ast.Name("self", ast.Load()), node.func), built.name, ast.Load()), node.func)
     for param, argument in bound.arguments.items():
@@ -70,6 +72,16 @@ def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted
         whole = Static(tuple(part.value for part in known), any(part.local for part in known)) if len(known) == len(parts) else Items(parts)
         result = whole if several else parts[0]
     return ast.copy_location(ast.Call(function, arguments, []), node), result
+
+
+def _with_own_extents(caller: Expressions, type: Abstract) -> Abstract:
+    """A parameter's type in the helper, which does not know what the caller computed its extents from."""
+    if isinstance(type, Items):
+        return replace(type, items=tuple(_with_own_extents(caller, item) for item in type.items))
+    if not isinstance(type, BufferType | TileType) or not any(isinstance(dim, ComputedDim) for dim in type.shape):
+        return type
+    shape = tuple(caller.specializer.own_dim(dim) if isinstance(dim, ComputedDim) else dim for dim in type.shape)
+    return replace(type, shape=shape) if isinstance(type, BufferType) else replace(type, shape=shape, valid=shape)
 
 
 def _taken_apart(
@@ -149,11 +161,16 @@ def _portable(value: Abstract, dims: Mapping[Dim, Dim], here: dict[int, object])
     """A helper's result as its caller may see it: other symbols of the helper mean nothing there."""
     if isinstance(value, Items):
         return replace(value, items=tuple(_portable(item, dims, here) for item in value.items), names=())
-    if isinstance(value, (BufferType, TileType)) and all(isinstance(dim, int) or dim in dims for dim in value.shape):
-        shape = tuple(dims.get(dim, dim) for dim in value.shape)
+    if isinstance(value, (BufferType, TileType)):
+        shape = tuple(dim for extent in value.shape if (dim := translated(extent, dims)) is not None)
+        if len(shape) != len(value.shape):
+            return UNKNOWN
         if isinstance(value, BufferType):
             return replace(value, shape=shape)
-        return replace(value, shape=shape, valid=tuple(dims.get(extent, extent) for extent in value.valid))
+        return replace(value, shape=shape, valid=tuple(ANY if (dim := translated(extent, dims)) is None else dim for extent in value.valid))
+    if isinstance(value, Extent):
+        dim = translated(value.dim, dims)
+        return Static(dim, local=True) if isinstance(dim, int) else Extent(dim) if isinstance(dim, DynDim) else RuntimeValue(INDEX)
     if isinstance(value, Static):
         return replace(value, value=_made_anew(value.value, here))
     return value if isinstance(value, RuntimeValue) else UNKNOWN

@@ -10,6 +10,7 @@ from tilejit import ops
 from tilejit.dtypes import BOOL, COMPLEX64, FP32, INDEX, DType
 from tilejit.errors import TilejitError
 from tilejit.jit.specialize.meta import DynDim
+from tilejit.jit.specialize.reach import Form, combined, form_of
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of, without_value
 from tilejit.ops.binding import Bound, Kind, bind
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
@@ -139,7 +140,9 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
             return RuntimeValue()
         typed = [_scalar(side).dtype for side in (left, right) if isinstance(side, RuntimeValue) or isinstance(number_of(side), float)]
         if (isinstance(left, Extent) or isinstance(right, Extent)) and not any(dtype.is_float for dtype in typed):
-            return Extent(fresh())
+            found = combined(name, form_of(left), form_of(right))
+            extent = found.dim() if found is not None else fresh()
+            return Static(extent, local=True) if isinstance(extent, int) else Extent(extent)
         if any(dtype is not INDEX for dtype in typed) and row is not None:
             found = _apply_row(ops.table()[row], left, right)
             return found if isinstance(found, RuntimeValue) else RuntimeValue()
@@ -384,17 +387,22 @@ def _slice_extent(index: slice, extent: Dim, fresh: Callable[[], Dim]) -> Dim:
     """The size of a window along one dim: a number where that is known, else an extent of its own. That each end lies inside is for the front end to check."""
     if isinstance(index.step, int):
         return max(0, index.step)
-    start = 0 if index.start is None else extent_of(index.start)
-    stop = extent if index.stop is None else extent_of(index.stop)
     if isinstance(index.step, Static) and isinstance(step := index.step.value, int) and step not in (0, 1):
         if not isinstance(extent, int) or not _constant(index):
             return fresh()
         first, last = (None if part is None else part.value for part in (index.start, index.stop))
         return len(range(*slice(first, last, step).indices(extent)))
-    if isinstance(extent, int):
-        start, stop = (end + extent if isinstance(end, int) and end < 0 else end for end in (start, stop))
-    if isinstance(start, int) and isinstance(stop, int) and (start < 0) == (stop < 0):
-        return max(0, stop - start)
-    if start == 0 and stop is not None and not (isinstance(stop, int) and stop < 0):
-        return stop
-    return -start if index.stop is None and isinstance(start, int) and start < 0 else fresh()
+    whole = form_of(extent)
+    start = Form() if index.start is None else _from_the_front(form_of(index.start), whole)
+    stop = whole if index.stop is None else _from_the_front(form_of(index.stop), whole)
+    if start is None or stop is None:
+        return fresh()
+    size = stop.plus(start.times(-1)).dim()
+    return max(0, size) if isinstance(size, int) else size
+
+
+def _from_the_front(end: Form | None, whole: Form | None) -> Form | None:
+    """An end of a slice; a negative number counts from the end of the tensor."""
+    if end is None or end.terms or end.constant >= 0:
+        return end
+    return whole.plus(end) if whole is not None else None

@@ -27,6 +27,12 @@ class DynDim(str):
         return f"DynDim({str(self)!r})"
 
 
+class OwnDim(DynDim):
+    """An extent of something that a body makes, whose size only the run knows."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class TensorMeta:
     """A tensor argument: everything about it that the generated code may depend on."""

@@ -6,19 +6,20 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilejit.dtypes import DType
+from tilejit.dtypes import INDEX, DType
 from tilejit.errors import ShapeError
 from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.edges import Edges
 from tilejit.jit.specialize.effects import ELEMENT, roles_of_write
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.infer import items_of
+from tilejit.jit.specialize.meta import OwnDim
 from tilejit.jit.specialize.program import Specializer, bind_symbols
-from tilejit.jit.specialize.reach import Form, form_of, upper
+from tilejit.jit.specialize.reach import Form, form_of, made_of, upper
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Symbol
-from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static
+from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue, Static
 from tilejit.jit.specialize.walk import Folded
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynExpr
@@ -35,6 +36,7 @@ class _Writes:
 
     whole: BufferType | TileType | None = None
     """The value of `out[:] = v`."""
+    whole_place: ast.AST | None = None
     ends: list[tuple[End, ...]] = field(default_factory=list[tuple[End, ...]])
     places: list[ast.AST] = field(default_factory=list[ast.AST])
     dtype: DType | None = None
@@ -86,7 +88,12 @@ class _Watching(Statements):
     # indices --------------------------------------------------------------------------------------------------------------
 
     def _upper(self, node: ast.expr | None) -> End:
-        return upper(node, self.largest, lambda part: self.fold(part)[1]) if node is not None else None
+        return upper(node, self.largest, self._told) if node is not None else None
+
+    def _told(self, node: ast.expr) -> Abstract:
+        """What is known of an expression, extents that no parameter has left out."""
+        value = self.fold(node)[1]
+        return value if not isinstance(value, Extent) or is_told(value.dim, self.params) else RuntimeValue(INDEX)
 
     def assign(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.Assign)
@@ -155,9 +162,9 @@ class _Watching(Statements):
             not shaped or len(parts) in (1, len(value.shape))
         ):
             writes.note_dtype(value)
-            if shaped:
-                writes.whole = writes.whole or value
-            elif not isinstance(value, Static | RuntimeValue):
+            if shaped and writes.whole is None:
+                writes.whole, writes.whole_place = value, target
+            elif not shaped and not isinstance(value, Static | RuntimeValue):
                 writes.note(target, (), value)
             return  # a number says nothing of the shape
         writes.note(target, self._window_ends(parts, value), value)
@@ -181,12 +188,12 @@ class _Watching(Statements):
             if end is None and part.upper is None and part.lower is None and isinstance(value, Static | RuntimeValue):
                 end = Form()
             ends.append(end)
-        return [*ends, *(form_of(size[0]) if size is not None else None for size in sizes)]
+        return [*ends, *(form_of(size[0]) if size is not None and is_told(size[0], self.params) else None for size in sizes)]
 
     def _end(self, place: ast.expr | None, start: End, size: Dim, extent: Dim) -> End:
         """Where a write of `size` cells of `extent` ends that starts at `place`, `start` at most; one of a tile cut at an edge ends there."""
         if size != ANY:
-            return _ends(start, form_of(size))
+            return _ends(start, form_of(size) if is_told(size, self.params) else None)
         edge = self.edges.of(place, extent) if place is not None else None
         whole = _ends(start, form_of(extent))
         return whole if whole is not None and edge is not None and edge.covers(whole) else edge
@@ -291,6 +298,12 @@ class OutputFinder(Specializer):
         return BufferType(tuple(end.dim() for end in ends if end is not None), kind.value)
 
 
+def is_told(extent: Dim, params: Mapping[str, Abstract]) -> bool:
+    """Whether an extent is one of the parameters', or computed from those."""
+    carried = {dim for type in params.values() if isinstance(type, BufferType) for dim in type.shape}
+    return all(not isinstance(dim, OwnDim) or dim in carried for dim in made_of(extent))
+
+
 def _inner(node: ast.expr | None) -> ast.expr | None:
     """The annotation in `pl.Out[…]`, also in quotes and beside `| None`."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -318,7 +331,7 @@ def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: S
     for name in omitted:
         annotation = entry.param(name).tensor
         found = finder._type_of(entry, name, writes[name], types, annotation.dtype if annotation is not None else None)  # pyright: ignore[reportPrivateUsage]
-        if found is None:
+        if found is None or not all(is_told(dim, types) for dim in found.shape):
             raise _untold(entry, name, writes[name])
         out[name] = found
     return out
@@ -327,7 +340,7 @@ def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: S
 def _untold(entry: Definition, name: str, writes: _Writes) -> ShapeError:
     first = next((param.name for param in entry.params if param.kind == "tensor" and param.direction == "In"), "x")
     help = f'pass `{name}`, or annotate it: {name}: pl.Out[pl.like("{first}")], or {name}: pl.Out[pl.Tensor[[rows, columns], dtype]]'
-    place = writes.culprit()
+    place = writes.culprit() or writes.whole_place
     what = f"the shape of output `{name}` of `{entry.name}` cannot be told"
     if place is None:
         return ShapeError(f"{what}: nothing that is written into it says how large it is", span=entry.span(entry.node_of(entry.param(name))), help=help)

@@ -18,7 +18,7 @@ from tilejit.jit.specialize.dependencies import returned_params
 from tilejit.jit.specialize.dynamic import analyse_late
 from tilejit.jit.specialize.effects import has_effects
 from tilejit.jit.specialize.expressions import Expressions
-from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, CompileTime, Constant, DynDim, RuntimeScalar
+from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, CompileTime, Constant, DynDim, OwnDim, RuntimeScalar
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.reach import ComputedDim
 from tilejit.jit.specialize.signature import JitParam
@@ -93,6 +93,7 @@ class Specializer:
         self._done: dict[Hashable, Built] = {}
         self._dims: dict[Symbol, DynDim] = {}
         self._literals: dict[str, int] = {}
+        self._own_dims: dict[ComputedDim, DynDim] = {}
         self._dynamic = dict(self.known)
         self.acting: set[str] = set()
         """Functions of the program that do more than compute what they return."""
@@ -116,14 +117,18 @@ class Specializer:
             self._dims[root] = self._new_dim(root.literal)
         return self._dims[root]
 
-    def _new_dim(self, text: str) -> DynDim:
+    def _new_dim(self, text: str, kind: type[DynDim] = DynDim) -> DynDim:
         ordinal = self._literals.get(text, 0)
         self._literals[text] = ordinal + 1
-        return DynDim(text, ordinal)
+        return kind(text, ordinal)
 
     def fresh(self) -> DynDim:
         """An extent of its own, for what is known only at run time."""
-        return self._new_dim("D")
+        return self._new_dim("D", OwnDim)
+
+    def own_dim(self, extent: ComputedDim) -> DynDim:
+        """An extent that stands for a computed one where nobody knows how it was."""
+        return self._own_dims.setdefault(extent, self.fresh())
 
     def symbol_name(self, params: Mapping[str, Abstract], dim: DynDim) -> str:
         return self.symbol_names(params)[dim]

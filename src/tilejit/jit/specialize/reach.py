@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.values import Abstract, extent_of
@@ -44,26 +45,105 @@ class Form:
 
 
 class ComputedDim(DynDim):
-    """An extent that a call computes from those of its arguments."""
+    """An extent that is computed from others."""
 
     __slots__ = ("form",)
     form: Form
 
+    @classmethod
+    def called(cls, key: str, literal: str) -> Self:
+        """One of this name; `key` tells it from others."""
+        self = str.__new__(cls, key)
+        self.literal = literal
+        return self
+
     def text(self, names: Mapping[DynDim, str]) -> str | None:
         """As an expression of the symbols; None where one of them has no name."""
-        if not all(dim in names for dim, _ in self.form.terms):
-            return None
-        parts = [names[dim] if factor == 1 else f"{names[dim]} * {factor}" for dim, factor in self.form.terms]
+        parts: list[str] = []
+        for dim, factor in self.form.terms:
+            name = names.get(dim) or (dim.text(names) if isinstance(dim, QuotientDim) else None)
+            if name is None:
+                return None
+            parts.append(name if factor == 1 else f"{name} * {factor}")
         constant = self.form.constant
         return " + ".join(parts) + (f" + {constant}" if constant > 0 else f" - {-constant}" if constant < 0 else "")
 
 
+class QuotientDim(ComputedDim):
+    """`whole // divisor`, rounded down; as a form it stands for itself."""
+
+    __slots__ = ("divisor", "whole")
+    whole: Form
+    divisor: int
+
+    def text(self, names: Mapping[DynDim, str]) -> str | None:
+        inner = computed_dim(self.whole).text(names)
+        return f"({inner}) // {self.divisor}" if inner is not None else None
+
+
 def computed_dim(form: Form) -> ComputedDim:
     """The extent of a form."""
-    text = "_".join([*(f"{dim.literal}_{factor}" for dim, factor in form.terms), str(form.constant)]).replace("-", "minus_")
-    dim = ComputedDim(f"sum_{text}")
+    rows = [(str(dim), dim.literal, factor) for dim, factor in form.terms]
+    literal = "_".join([*(f"{name}_{factor}" for _, name, factor in rows), str(form.constant)]).replace("-", "minus_")
+    dim = ComputedDim.called(f"sum {sorted(rows)} {form.constant}", f"sum_{literal}")
     dim.form = form
     return dim
+
+
+def quotient(form: Form, divisor: int) -> Form:
+    """`form // divisor`."""
+    if all(factor % divisor == 0 for _, factor in form.terms):
+        return Form(form.constant // divisor, tuple((dim, factor // divisor) for dim, factor in form.terms))
+    whole = computed_dim(form)
+    dim = QuotientDim.called(f"{whole} // {divisor}", f"{whole.literal}_over_{divisor}")
+    dim.whole, dim.divisor, dim.form = form, divisor, Form(0, ((dim, 1),))
+    return dim.form
+
+
+def combined(name: str, left: Form | None, right: Form | None) -> Form | None:
+    """What an operator makes of two extents; None: nothing that can be told. `name` is that of the `ast` class."""
+    if left is None or right is None:
+        return None
+    match name:
+        case "Add":
+            return left.plus(right)
+        case "Sub":
+            return left.plus(right.times(-1))
+        case "Mult" if not left.terms or not right.terms:
+            return right.times(left.constant) if not left.terms else left.times(right.constant)
+        case "FloorDiv" if not right.terms and right.constant > 0:
+            return quotient(left, right.constant)
+        case _:
+            return None
+
+
+def translated(extent: int | str, names: Mapping[int | str, int | str]) -> int | str | None:
+    """An extent by other names for the extents that it is made of; None where one has none."""
+    if isinstance(extent, int) or extent in names:
+        return names.get(extent, extent)
+    if isinstance(extent, QuotientDim):
+        inner = translated(computed_dim(extent.whole), names)
+        found = form_of(inner) if inner is not None else None
+        return quotient(found, extent.divisor).dim() if found is not None else None
+    if not isinstance(extent, ComputedDim):
+        return None
+    out = Form(extent.form.constant)
+    for dim, factor in extent.form.terms:
+        known = translated(dim, names)
+        part = form_of(known) if known is not None else None
+        if part is None:
+            return None
+        out = out.plus(part.times(factor))
+    return out.dim()
+
+
+def made_of(extent: int | str) -> Iterator[DynDim]:
+    """The extents that one is computed from."""
+    if isinstance(extent, ComputedDim):
+        for dim, _ in extent.whole.terms if isinstance(extent, QuotientDim) else extent.form.terms:
+            yield from made_of(dim)
+    elif isinstance(extent, DynDim):
+        yield extent
 
 
 def form_of(value: Abstract | int | str) -> Form | None:
@@ -77,7 +157,7 @@ def form_of(value: Abstract | int | str) -> Form | None:
 def upper(node: ast.expr, known: Mapping[str, Form], value_of: ValueOf) -> Form | None:
     """The largest value that an index expression takes; `known`: the largest values of names."""
     found = form_of(value_of(node))
-    if found is not None and not (found.terms and isinstance(node, ast.BinOp)):  # what is computed at run time has a symbol of its own
+    if found is not None:
         return found
     if isinstance(node, ast.Name):
         return known.get(node.id)
