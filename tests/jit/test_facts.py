@@ -251,6 +251,7 @@ def test_an_edit_counts_wherever_the_lines_of_a_function_stand(name: str, tmp_pa
     def run(text: str) -> str:
         (tmp_path / "kernels.py").write_text("import tilejit.language as pl\n\n" + text)
         environment = {"TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
         done = subprocess.run([sys.executable, tmp_path / "run.py"], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

@@ -131,7 +131,8 @@ def _remember(filename: str) -> bool:
             data = os.read(file, facts.st_size + 1)
         finally:
             os.close(file)
-        if len(data) != facts.st_size or any(b"coding" in line for line in data.split(b"\n", 2)[:2]) or data.startswith(b"\xef\xbb\xbf") or b"\r" in data:
+        strange = data.startswith(b"\xef\xbb\xbf") or b"\r" in data or any(b"coding" in line for line in data.split(b"\n", 2)[:2])
+        if not data or len(data) != facts.st_size or strange:
             return False
         lines = data.decode().split("\n")
     except (OSError, UnicodeDecodeError):
