@@ -125,6 +125,25 @@ def a_barrier_in_a_loop(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     return out
 
 
+@CASES(i32(7, 5, low=-9, high=9), expected=lambda x: np.cumsum(x, 0).astype(np.int32), threads=(1, 2))
+@pl.jit
+def barriers_around_what_a_while_carries(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    shared = pl.create_tensor([7, 5], dtype=pl.INT32)
+    for b in pl.spmd(7, sync_start=True):
+        t = pl.load(x, [b, 0], [1, 5])
+        step = pl.const(1, pl.INDEX)
+        while step < 7:
+            if step > 0:  # of all blocks alike
+                shared = pl.store(t, [b, 0], shared)
+                pl.system.syncall()
+                if b >= step:
+                    t = pl.add(t, pl.load(shared, [b - step, 0], [1, 5]))
+            pl.system.syncall()
+            step = step * 2
+        pl.store(t, [b, 0], out)
+    return out
+
+
 # ranges, extents ------------------------------------------------------------------------------------------------------
 
 

@@ -82,8 +82,8 @@ class Gpu(Walker):
                 )
         if kernel not in self.compiled:
             self.compiled[kernel] = load(facts)
-        if facts.gang > 1:  # one gang surely runs at once
-            grid = (facts.gang, 1, 1)
+        if facts.gang > 1 or facts.walkers:  # one gang surely runs at once
+            grid = (max(facts.gang, facts.walkers), 1, 1)
         options = {"num_warps": facts.num_warps, "num_stages": facts.num_stages, "launch_cooperative_grid": facts.gang > 1}
         self.compiled[kernel][grid](*arguments, **options, **facts.options)
         if log is not None:

@@ -112,6 +112,8 @@ class Machine(Walker):
     def launch(self, kernel: int, grid: tuple[int, ...], given: Sequence[Any]) -> None:
         facts, rest, logs = self.program.kernels[kernel], iter(given), False
         arguments: list[Any] = []
+        if facts.walkers:  # as on a GPU of so many processors as one
+            grid = (min(grid[0], facts.walkers), 1, 1)
         for parameter in facts.parameters:
             if parameter.kind == "scratch":
                 value: Any = self.allocate(max(1, facts.scratch_bytes) * math.prod(grid))

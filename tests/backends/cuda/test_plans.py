@@ -19,6 +19,7 @@ NUMBERS = {
     "masks": (),
     "casts": ("half_precision", "four_bits_saturate"),
     "scans_and_atomics": ("exchanged_and_compared", "pairs_of_two_types"),
+    "public_variants": ("a_barrier_in_a_loop", "barriers_around_what_a_while_carries", "unsigned_ranges_from_anywhere"),
     "complex_numbers": ("arithmetic", "carried_by_loops_and_branches"),
 }
 """Cases by topic; all of a topic where none is named."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.cuda.fake import FakeLibrary
-from tests.runtime.cuda.test_launch import ALIGNED, FAILURES, GENERAL, PARAMS
+from tests.runtime.cuda.test_launch import ALIGNED, FAILURES, GENERAL, PARAMS, TEXT, arguments
 from tilejit.backends.cpu.executable import dispatcher_blob
 from tilejit.dtypes import FP32, INDEX, INT32
 from tilejit.runtime.artifact.blob import Blob
@@ -100,7 +100,7 @@ class Allocator:
 
 
 def entry(launches: Sequence[LaunchRow], kernel: KernelRow = SCALE, params: Sequence[ParamInfo] = PARAMS, size: Node = 0) -> CudaEntry:
-    row = EntryRow(INPUTS, "def call(*_): pass\n", False, tuple(launches), size)
+    row = EntryRow(INPUTS, TEXT, False, tuple(launches), size)
     return CudaEntry(LoadedProgram("scale", [CudaProgram(90, (kernel,), {"scale": row})], FAILURES, lambda file: file.encode()), "scale", params)
 
 
@@ -217,6 +217,16 @@ def test_gangs_are_cut_to_what_runs_at_once_and_their_words_are_zero(gpu: FakeLi
     gpu.statuses["cuMemsetD8Async"] = [700]
     assert run(made, [0x1000, 400, 1, 0x2000, 400, 1, 0], Streams(), memory.address) == FAILED + 700
     assert len(seen) == 2, "nothing waits for words that may not be 0"
+
+
+@pytest.mark.parametrize(("walkers", "grid"), [(1, 3), (2, 7)])
+def test_walkers_are_as_many_as_the_processors_of_the_device_keep_busy(walkers: int, grid: int, gpu: FakeLibrary) -> None:
+    gpu.parameters = 7  # there are 4 processors, and the number of programs is odd
+    made = entry([LaunchRow(0, (("minimum", BLOCKS, ("resident", 0)), 1, 1), SCALED.arguments)], replace(SCALE, walkers=walkers))
+    for count in (400, 8):
+        assert run(made, [0x1000, count, 1, 0x2000, count, 1, 0], Streams()) == 0
+        made.run(arguments(count)[0])  # the first time by the list, then by the text
+    assert [launched.grid[0] for launched in gpu.launches] == [grid, grid, 2, 2]
 
 
 @pytest.mark.torch

@@ -53,6 +53,7 @@ def assemble(program: plan.Program, arch: int) -> Assembled:
             tuple(CubinRow(_section(label, cubin), cubin.facts, cubin.aligned) for cubin in variants),
             kernel.gang,
             kernel.meeting_bytes,
+            kernel.walkers,
         )
         for kernel, label, variants in zip(program.kernels, labels, made, strict=True)
     )

@@ -92,6 +92,8 @@ class Kernel:
     """Whether the warps of its loops have different work."""
     least_capability: int = 80
     """Compute capability it needs, times ten."""
+    walkers: int = 0
+    """Programs of each processor that share the blocks of the grid, whichever GPU it is; 0: each block is a program."""
 
     @property
     def signature(self) -> dict[str, str]:

@@ -173,7 +173,7 @@ FORMS: dict[str, elementwise.Form] = {
     "recip": lambda out, dtype, args: elementwise.quotient(out, dtype, ["1.0", args[0]]),
     "sin": elementwise.call("libdevice.sin"),
     "cos": elementwise.call("libdevice.cos"),
-    "tanh": elementwise.call("libdevice.tanh"),
+    "tanh": elementwise.hyperbolic,
     "erf": elementwise.call("libdevice.erf"),
     "sigmoid": elementwise.helper("sigmoid"),
     "floor": elementwise.whole("tl.floor"),

@@ -123,17 +123,17 @@ class ProductSchedule:
 FEW = 64
 """Rows up to which a product is bound by reading its right operand."""
 PROCESSORS = 132
-"""Programs that keep a large GPU busy."""
+"""Programs that keep a large GPU busy: what is cut into so many parts runs on any."""
 _SHARED = 227 << 10
 """Bytes of shared memory of a processor."""
 
 
 def walkers_of(blocks: int, copied: int) -> int:
-    """Programs that walk over the blocks of a kernel which keeps `copied` bytes of descriptors' copies; 0 where each block is a program.
+    """Programs of each processor that walk over the blocks of a kernel which keeps `copied` bytes of descriptors' copies; 0 where each block is a program.
 
-    Making descriptors takes a program longer than a few turns of its loops. An odd number, so that each gets long and short blocks in turn."""
-    walkers = max(1, _SHARED // max(copied, 1)) * PROCESSORS - 1
-    return walkers if copied and blocks > 4 * walkers else 0
+    Making descriptors takes a program longer than a few turns of its loops."""
+    walkers = max(1, _SHARED // max(copied, 1))
+    return walkers if copied and blocks > 4 * walkers * PROCESSORS else 0
 
 
 def product_of(rows: int | None, inner: int | None, columns: int | None, batches: int | None, dtype: DType, fast: bool) -> ProductSchedule:

@@ -106,8 +106,8 @@ class DeviceProgram:
         self._listed: set[str] = set()
 
     def resident(self, kernel: int) -> int:
-        """How many programs of a kernel run at once, in whole gangs, whichever variant is taken."""
-        return min(cubin.in_gangs(self.program.kernels[kernel].gang) for cubin in self.cubins[kernel])
+        """How many programs share the blocks of a kernel, whichever variant is taken."""
+        return min(cubin.sharing(self.program.kernels[kernel]) for cubin in self.cubins[kernel])
 
     def is_first(self, name: str) -> bool:
         """Whether an entry is called for the first time, and its list of launches is all it does; from now on its text is worth compiling."""

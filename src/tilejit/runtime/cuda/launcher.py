@@ -74,9 +74,11 @@ class LoadedCubin:
             each = device.driver.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.function, 32 * facts.warps, facts.shared)
         return each * device.multiprocessors
 
-    def in_gangs(self, gang: int) -> int:
-        """The same in whole gangs of so many; one runs in any case."""
-        return max(1, self.resident // gang) * gang
+    def sharing(self, kernel: KernelRow) -> int:
+        """Programs that share the blocks of a kernel: whole gangs that run at once, or walkers, an odd number so that each gets long and short blocks in turn."""
+        if kernel.walkers:
+            return max(1, kernel.walkers * self.device.multiprocessors - 1)
+        return max(1, self.resident // kernel.gang) * kernel.gang
 
     @lazy
     def attributes(self) -> ctypes.Array[ctypes.c_uint32] | None:
@@ -129,8 +131,8 @@ class Launcher:
                 cubin = self.loaded[0]
         for at in self._narrow:
             values[at] = bfloat16_bits(values[at])
-        if self.kernel.gang > 1:
-            gx = min(gx, cubin.in_gangs(self.kernel.gang))
+        if self.kernel.shared:
+            gx = min(gx, cubin.sharing(self.kernel))
         facts, programs, log = cubin.row.facts, gx * gy * gz, 0
         for at, kind in self._supplied:
             found = self._supply(kind, memory, stream, programs)

@@ -9,6 +9,9 @@ from tilejit.runtime.cuda.launcher import Launch
 from tilejit.runtime.cuda.program import EntryRow, Node
 
 
+_ANY = (1 << 31) - 1
+
+
 def is_plain(row: EntryRow) -> bool:
     """Whether a call is a list of launches that ask for no memory."""
     return row.launches is not None and not row.memory
@@ -27,6 +30,8 @@ def _number(node: Node, inputs: Sequence[int | float | bool]) -> int | float | b
             return node
         case ("input", int(place)):
             return inputs[place]
+        case ("resident", int()):
+            return _ANY  # the launcher knows how many share the blocks
         case (operation, left, right):
             return OPERATIONS[operation](int(_number(left, inputs)), int(_number(right, inputs)))
         case _:

@@ -61,11 +61,17 @@ class KernelRow:
     """Programs that wait for each other: the grid is cut to as many gangs as run at once."""
     meeting_bytes: int = 0
     """Of each program, where they meet."""
+    walkers: int = 0
+    """Programs of each processor that share the blocks of the grid; 0: each block is a program."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether programs share the blocks, so that the grid is cut to as many as the device runs."""
+        return self.gang > 1 or self.walkers > 0
 
 
 Node = int | tuple[str, int] | tuple[str, "Node"] | tuple[str, "Node", "Node"]
-"""A number: a constant, ("input", position), ("memory", place in the memory of the call), ("resident", kernel: how many of its programs run at once, in whole
-gangs), or (operation, left, right)."""
+"""A number: a constant, ("input", position), ("memory", place in the memory of the call), ("resident", kernel: how many of its programs share the blocks), or (operation, left, right)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,7 @@ def read_program(fields: Mapping[str, Any]) -> CudaProgram:
                 tuple(CubinRow(row["file"], LaunchFacts(**row["facts"]), row["aligned"]) for row in kernel["cubins"]),
                 kernel["gang"],
                 kernel["meeting_bytes"],
+                kernel["walkers"],
             )
             for kernel in fields["kernels"]
         ),

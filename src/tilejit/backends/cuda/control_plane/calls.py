@@ -15,6 +15,7 @@ from tilejit.backends.cuda.program.body import Body
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.cross_core import Run
+from tilejit.tile_ir.transfers import sync_class
 
 
 def woven(frame: Frame, op: d.CallOp | d.LaunchOp) -> bool:
@@ -145,13 +146,20 @@ def weave(frame: Frame, run: Run, blocks: Number | None) -> None:
     if blocks is not None:
         kernel.over_blocks(blocks)
     works: list[tuple[Body, Callable[[], object]]] = []
+    for barrier in (op for member in run.members for op in _function_of(frame, member.op).walk() if sync_class(op) is not None):
+        what = "CUDA does not run kernels that hand tiles to each other and meet at a syncall: they are one program, which cannot be cut"
+        raise UnsupportedFeatureError(what, span=barrier.span if isinstance(barrier, d.TileOp) else None, help="let the tiles go through a tensor")
     for member in run.members:
-        op = member.op
+        op, function = member.op, _function_of(frame, member.op)
         assert isinstance(op, d.CallOp | d.LaunchOp)
-        function = frame.state.functions[op.callee.data]
         for lane in range(member.lanes):
             body = kernel.again(lane)
             arguments = [body[arg] for arg in op.args]
             works.append((body, lambda body=body, function=function, arguments=arguments: inline(body, function, arguments)))
     Weaver(run).start(works)
     frame.finish(kernel, blocks or host.number(1))
+
+
+def _function_of(frame: Frame, op: Operation) -> d.FuncOp:
+    assert isinstance(op, d.CallOp | d.LaunchOp)
+    return frame.state.functions[op.callee.data]

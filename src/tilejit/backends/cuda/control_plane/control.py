@@ -72,38 +72,47 @@ def _flatten(frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostV
     return tuple(out)
 
 
+class Carried:
+    """Variables for values that loops and branches hand on; `arguments` stand for them from now on."""
+
+    def __init__(self, frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostValue]) -> None:
+        self.frame, self.arguments = frame, arguments
+        self.names = tuple(_carry(frame, arguments, values, [name_hint(argument) for argument in arguments]))
+        self.move(values)
+
+    def move(self, values: Sequence[HostValue]) -> None:
+        """They have these values now."""
+        if self.names:
+            self.frame.steps.append(plan.Move(self.names, _flatten(self.frame, self.arguments, values)))
+
+
+def counted(frame: Frame, op: d.ForOp) -> tuple[str, plan.Expr, plan.Expr, plan.Expr]:
+    """The head of a loop: the variable that stands for its number, and where that starts, ends, and how far it goes."""
+    lower, upper, step = (frame.number(item) for item in (op.lower, op.upper, op.step))
+    number = op.body.block.args[0]
+    target = frame.fresh(name_hint(number) or "i")
+    known = lower.bounds and upper.bounds and isinstance(step.const, int) and step.const > 0
+    bounds = (lower.bounds[0], max(lower.bounds[0], upper.bounds[1] - 1)) if known and lower.bounds and upper.bounds else None
+    frame.values[number] = host.variable(target, INDEX, bounds)
+    return target, lower.expr, upper.expr, step.expr
+
+
 def for_(frame: Frame, op: d.ForOp) -> None:
     from tilejit.backends.cuda.grids.loops import loop_as_grid
 
     if loop_as_grid(frame, op):
         return
     block = op.body.block
-    inits = [frame.values[init] for init in op.inits]
-    names = _carry(frame, block.args[1:], inits, [name_hint(argument) for argument in block.args[1:]])
-    if names:
-        frame.steps.append(plan.Move(tuple(names), _flatten(frame, block.args[1:], inits)))
-    lower, upper, step = (frame.number(item) for item in (op.lower, op.upper, op.step))
-    target = frame.fresh(name_hint(block.args[0]) or "i")
-    known = lower.bounds and upper.bounds and isinstance(step.const, int) and step.const > 0
-    bounds = (lower.bounds[0], max(lower.bounds[0], upper.bounds[1] - 1)) if known and lower.bounds and upper.bounds else None
-    frame.values[block.args[0]] = host.variable(target, INDEX, bounds)
-
-    def run() -> None:
-        yielded = frame.block(block)
-        if names:
-            frame.steps.append(plan.Move(tuple(names), _flatten(frame, block.args[1:], yielded)))
-
-    frame.steps.append(plan.For(target, lower.expr, upper.expr, step.expr, frame.inner(run)))
+    carried = Carried(frame, block.args[1:], [frame.values[init] for init in op.inits])
+    head = counted(frame, op)
+    frame.steps.append(plan.For(*head, frame.inner(lambda: carried.move(frame.block(block)))))
     for result, argument in zip(op.results, block.args[1:], strict=True):
         frame.values[result] = frame.values[argument]
 
 
 def while_(frame: Frame, op: d.WhileOp) -> None:
     before, block = op.before.block, op.body.block
-    inits = [frame.values[init] for init in op.inits]
-    names = _carry(frame, before.args, inits, [name_hint(argument) for argument in before.args])
-    if names:
-        frame.steps.append(plan.Move(tuple(names), _flatten(frame, before.args, inits)))
+    carried = Carried(frame, before.args, [frame.values[init] for init in op.inits])
     found: list[HostValue] = []
 
     def test() -> None:
@@ -114,13 +123,7 @@ def while_(frame: Frame, op: d.WhileOp) -> None:
     assert isinstance(condition, Number)
     for argument, value in zip(block.args, values, strict=True):
         frame.values[argument] = value
-
-    def run() -> None:
-        yielded = frame.block(block)
-        if names:
-            frame.steps.append(plan.Move(tuple(names), _flatten(frame, before.args, yielded)))
-
-    frame.steps.append(plan.While(first, condition.expr, frame.inner(run)))
+    frame.steps.append(plan.While(first, condition.expr, frame.inner(lambda: carried.move(frame.block(block)))))
     for result, value in zip(op.results, values, strict=True):
         frame.values[result] = value
 
@@ -132,21 +135,9 @@ def if_(frame: Frame, op: d.IfOp) -> None:
         for result, value in zip(op.results, values, strict=True):
             frame.values[result] = value
         return
-    names: list[str] = []
-
-    def then() -> None:
-        values = frame.block(op.then.block)
-        names.extend(_carry(frame, op.results, values, [name_hint(result) for result in op.results]))
-        if names:
-            frame.steps.append(plan.Move(tuple(names), _flatten(frame, op.results, values)))
-
-    def orelse() -> None:
-        values = frame.block(op.orelse.block)
-        if names:
-            frame.steps.append(plan.Move(tuple(names), _flatten(frame, op.results, values)))
-
-    first = frame.inner(then)
-    frame.steps.append(plan.If(condition.expr, first, frame.inner(orelse)))
+    made: list[Carried] = []
+    first = frame.inner(lambda: made.append(Carried(frame, op.results, frame.block(op.then.block))))
+    frame.steps.append(plan.If(condition.expr, first, frame.inner(lambda: made[0].move(frame.block(op.orelse.block)))))
 
 
 def _name(memory: Memory) -> str:

@@ -157,9 +157,10 @@ class Frame:
         """Add a kernel to the plan, and launch it; without a schedule `warps`, or so many as its largest tile needs; `meeting`: bytes of each of a gang."""
         text, lines = kernel.out.finish()
         followed = chosen or self.state.book.block(kernel.out.name, warps or schedule.warps_of(text), 3)
-        walkers = schedule.walkers_of(kernel.out.blocks, kernel.out.copied * followed.stages)
-        if walkers and not kernel.out.scratch and not kernel.out.rooms:
-            kernel.out.walks, programs = True, host.number(walkers)
+        alone = not kernel.out.scratch and not kernel.out.rooms
+        walkers = schedule.walkers_of(kernel.out.blocks, kernel.out.copied * followed.stages) if alone else 0
+        if walkers:
+            kernel.out.walks = True
             text, lines = kernel.out.finish()
         options = {"enable_fp_fusion": self.state.options.fast_math and adds_up(text), "enable_reflect_ftz": False, **options}
         for name, size in kernel.out.rooms.items():
@@ -167,7 +168,7 @@ class Frame:
         parameters = tuple(parameter for parameter, _ in kernel.out.parameters)
         made = plan.Kernel(
             kernel.out.name, text, parameters, followed.warps, followed.stages, options, kernel.out.scratch,
-            max(1, chosen.parts) if isinstance(chosen, RowSchedule) else 1, meeting, lines, f"{note}{followed}",
+            max(1, chosen.parts) if isinstance(chosen, RowSchedule) else 1, meeting, lines, f"{note}{followed}", walkers=walkers,
         )  # fmt: skip
         arguments = tuple(argument for parameter, argument in kernel.out.parameters if parameter.kind in ("pointer", "scalar") and argument is not None)
         self.steps.append(plan.Launch(self.state.add(made), (programs.expr, 1, 1), arguments))

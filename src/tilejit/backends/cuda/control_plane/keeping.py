@@ -24,23 +24,33 @@ def leaving(members: Sequence[Operation]) -> list[SSAValue]:
     return [result for op in members for result in op.results if any(use.operation not in inside for use in result.uses)]
 
 
-def write(frame: Frame, body: Body, value: SSAValue, place: Scalar, blocks: Number, where: str) -> tuple[Memory, Value]:
-    """Store what a program has of a value into its place in memory with room for so many; `where`: what the kernel is cut at."""
-    made = body[value]
+def room_for(frame: Frame, made: Value, value: SSAValue, blocks: Number, where: str) -> Memory:
+    """Memory for so many of a value; `where`: what the kernel is cut at."""
+    hint = name_hint(value) or "kept"
     if isinstance(made, Tile) and all(size.const is not None for size in made.valid):
-        room = frame.allocate([blocks, *(host.number(extent) for extent in made.shape)], made.dtype, name_hint(value) or "kept")
-        body.store_tile(made, host.take_memory(body.out, room), [place, *(index(0) for _ in made.shape)])
-    elif isinstance(made, Scalar) and made.dtype.get_byte() > 0 and made.const is None:
-        room = frame.allocate([blocks], made.dtype, name_hint(value) or "kept")
-        body.out.line(f"tl.store({host.take_memory(body.out, room).pointer} + {place.text}, {body.text(made)})")
+        return frame.allocate([blocks, *(host.number(extent) for extent in made.shape)], made.dtype, hint)
+    if isinstance(made, Scalar) and made.dtype.get_byte() > 0:
+        return frame.allocate([blocks], made.dtype, hint)
+    span = value.owner.span if isinstance(value.owner, d.TileOp) else None
+    raise UnsupportedFeatureError(f"CUDA cannot keep this value over a {where}", span=span, help=f"store it into a tensor before the {where}")
+
+
+def store(body: Body, value: SSAValue, room: Memory, place: Scalar) -> None:
+    """Write what a program has of a value into its place there."""
+    made, memory = body[value], host.take_memory(body.out, room)
+    if isinstance(made, Tile):
+        body.store_tile(made, memory, [place, *(index(0) for _ in made.shape)])
     else:
-        raise UnsupportedFeatureError(f"CUDA cannot keep this value over a {where}", span=body.out.span, help=f"store it into a tensor before the {where}")
-    return room, made
+        assert isinstance(made, Scalar)
+        body.order.before_store(body.out, memory.root)
+        body.out.line(f"tl.store({memory.pointer} + {place.text}, {body.text(made)})")
 
 
 def keep(frame: Frame, kernel: Making, value: SSAValue) -> Memory:
     """Store a value of the only program of a kernel."""
-    return write(frame, kernel.body, value, index(0), host.number(1), "wait")[0]
+    room = room_for(frame, kernel.body[value], value, host.number(1), "wait")
+    store(kernel.body, value, room, index(0))
+    return room
 
 
 def found_again(frame: Frame, value: SSAValue, room: Memory) -> HostValue:

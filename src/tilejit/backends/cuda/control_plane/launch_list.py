@@ -50,7 +50,7 @@ class _List:
     def launch(self, step: Launch) -> LaunchRow:
         kernel, given = self.kernels[step.kernel], iter([_term(number, self.names) for number in step.arguments])
         grid = tuple(_term(number, self.names) for number in step.grid)
-        if kernel.gang > 1:
+        if kernel.shared:
             grid = (("minimum", grid[0], ("resident", step.kernel)), *grid[1:])
         programs = _times(_times(grid[0], grid[1]), grid[2])
         arguments: list[Node] = []

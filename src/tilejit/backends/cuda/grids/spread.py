@@ -9,6 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilejit import ops
 from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.control_plane import host
+from tilejit.backends.cuda.control_plane.control import counted
 from tilejit.backends.cuda.control_plane.frame import Frame
 from tilejit.backends.cuda.control_plane.host import Number
 from tilejit.backends.cuda.control_plane.keeping import found_again, keep, kept_by, leaving
@@ -20,7 +21,6 @@ from tilejit.backends.cuda.nests.members import folds, is_member, members_of, sp
 from tilejit.backends.cuda.nests.merge import inner_of, joins
 from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.passes.kernels import name_hint
 from tilejit.passes.rewriting import free_values, is_scalar_op, root
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.equal import asks_place
@@ -349,16 +349,11 @@ def _is_tensor_work(op: Operation) -> bool:
 
 
 def _host_loop(frame: Frame, op: d.ForOp, name: str) -> None:
-    block = op.body.block
-    lower, upper, step = (frame.number(item) for item in (op.lower, op.upper, op.step))
-    target = frame.fresh(name_hint(block.args[0]) or "i")
-    known = lower.bounds and upper.bounds and isinstance(step.const, int) and step.const > 0
-    bounds = (lower.bounds[0], max(lower.bounds[0], upper.bounds[1] - 1)) if known and lower.bounds and upper.bounds else None
-    frame.values[block.args[0]] = host.variable(target, INDEX, bounds)
+    block, head = op.body.block, counted(frame, op)
 
     def run() -> None:
         segments = _segments(frame, block, set(block.args))
         assert segments is not None
         _run(frame, segments, name)
 
-    frame.steps.append(plan.For(target, lower.expr, upper.expr, step.expr, frame.inner(run)))
+    frame.steps.append(plan.For(*head, frame.inner(run)))

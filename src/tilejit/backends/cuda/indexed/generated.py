@@ -17,6 +17,7 @@ from tilejit.backends.cuda.program.rows import filled, result_dtype
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.types import computed_in, padded, register
 from tilejit.backends.cuda.text.values import Scalar, Tile, Value, index
+from tilejit.dtypes import INDEX
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.arguments import value_of
@@ -35,17 +36,22 @@ def create_tile(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 def ci(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     args, shape, dtype = apply_args(op), shape_of(op), result_dtype(op)
-    start = body.index(value_of(args["start"]))
-    steps = memory.spread(body.out.arange(padded(shape[-1])), len(shape) - 1, len(shape))
-    text = f"({start.text} {'-' if args.get('descending') else '+'} {steps}).to({register(dtype)})"
-    return [Tile(text, dtype, shape, tuple(index(extent) for extent in shape))]
+    start, steps = body.index(value_of(args["start"])), _ramp(body, shape, len(shape) - 1)
+    cells = (numbers.sub if args.get("descending") else numbers.add)(start, steps)
+    return [Tile(f"{cells.text}.to({register(dtype)})", dtype, shape, tuple(index(extent) for extent in shape))]
+
+
+def _ramp(body: Body, shape: Sequence[int], axis: int) -> Scalar:
+    """The numbers of an axis, each as an INDEX."""
+    size = padded(shape[axis])
+    return Scalar(memory.spread(body.out.arange(size), axis, len(shape)), INDEX, (0, size - 1))
 
 
 def tri(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     args, shape, dtype = apply_args(op), shape_of(op), result_dtype(op)
     diagonal = body.index(value_of(args["diagonal"]))
-    row, column = (memory.spread(body.out.arange(padded(extent)), axis, 2) for axis, extent in enumerate(shape))
-    flags = f"({column} {'>=' if args.get('upper') else '<='} {row} + {diagonal.text})"
+    row, column = (_ramp(body, shape, axis) for axis in range(2))
+    flags = f"({column.text} {'>=' if args.get('upper') else '<='} {numbers.add(row, diagonal).text})"
     text = elementwise.held(body.out, f"{flags}.to({register(computed_in(dtype))})", dtype)
     return [Tile(text, dtype, shape, made_valid(body, op, args, shape))]
 

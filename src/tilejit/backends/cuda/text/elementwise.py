@@ -208,6 +208,10 @@ def power(out: Writer, dtype: DType, args: Texts) -> str:
     return call("libdevice.pow" if dtype is FP64 else out.helper("single_pow"))(out, dtype, args)
 
 
+def hyperbolic(out: Writer, dtype: DType, args: Texts) -> str:
+    return call("libdevice.tanh" if dtype is FP64 else out.helper("single_tanh"))(out, dtype, args)
+
+
 def negated(out: Writer, dtype: DType, args: Texts) -> str:
     return f"({args[0]} * -1.0)" if dtype.is_float else f"(0 - {args[0]}).to({register(dtype)})"
 
