@@ -75,7 +75,7 @@ class LoadedCubin:
         return each * device.multiprocessors
 
     def sharing(self, kernel: KernelRow) -> int:
-        """Programs that share the blocks of a kernel: whole gangs that run at once, or walkers, an odd number so that each gets long and short blocks in turn."""
+        """Programs that share the blocks of a kernel: whole gangs that run at once, or walkers, an odd number so that long and short blocks take turns."""
         if kernel.walkers:
             return max(1, kernel.walkers * self.device.multiprocessors - 1)
         return max(1, self.resident // kernel.gang) * kernel.gang

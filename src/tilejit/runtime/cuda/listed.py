@@ -8,7 +8,6 @@ from tilejit.runtime.cuda.launch_abi import OPERATIONS
 from tilejit.runtime.cuda.launcher import Launch
 from tilejit.runtime.cuda.program import EntryRow, Node
 
-
 _ANY = (1 << 31) - 1
 
 

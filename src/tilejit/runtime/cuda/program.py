@@ -71,7 +71,8 @@ class KernelRow:
 
 
 Node = int | tuple[str, int] | tuple[str, "Node"] | tuple[str, "Node", "Node"]
-"""A number: a constant, ("input", position), ("memory", place in the memory of the call), ("resident", kernel: how many of its programs share the blocks), or (operation, left, right)."""
+"""A number: a constant, ("input", position), ("memory", place in the memory of the call), ("resident", kernel: how many of its programs share the blocks),
+or (operation, left, right)."""
 
 
 @dataclass(frozen=True, slots=True)
