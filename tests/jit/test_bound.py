@@ -8,7 +8,7 @@ import pickle
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -267,3 +267,35 @@ class Renamed:
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
 def test_a_bound_kernel_is_found_under_the_name_that_its_class_has_for_it(duplicate: Callable[[Any], Any]) -> None:
     np.testing.assert_array_equal(duplicate(Renamed(3.0).other)(X), X * 3)
+
+
+class Scaling:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    @pl.jit.inline
+    def scaled(self, x: pl.Tensor):
+        return x * self.factor
+
+    @pl.jit
+    def kernel(self, x: pl.Tensor):
+        return Scaling.scaled(self, x)
+
+
+class Shifting(Scaling):
+    @pl.jit.inline
+    def scaled(self, x: pl.Tensor):
+        return super().scaled(x) + 1.0
+
+    @pl.jit
+    def both(self, x: pl.Tensor):
+        return self.scaled(x) + Scaling.scaled(self, x) * 10.0
+
+
+def test_kernels_of_a_class_are_called_with_an_object_as_methods_are() -> None:
+    x, kernel, both = np.ones((1, 2), np.float32), cast("Any", Scaling.kernel), cast("Any", Shifting.both)
+    for factor in (2.0, 3.0):
+        for _ in range(2):
+            assert kernel(Scaling(factor), x)[0, 0] == factor
+            assert kernel(self=Shifting(factor), x=x)[0, 0] == factor
+            assert both(Shifting(factor), x)[0, 0] == Shifting(factor).both(x)[0, 0] == factor * 11 + 1

@@ -1,4 +1,4 @@
-"""Private names: in the body of a class `__name` stands for `_Class__name`, as Python's compiler has it."""
+"""What Python's compiler says of a function in a class: `__name` stands for `_Class__name` there, and `super()` for `super(Class, self)`."""
 
 from __future__ import annotations
 
@@ -29,3 +29,5 @@ def spell_out(function: ast.FunctionDef, owner: str) -> None:
             setattr(node, field, spelled_out(name, owner))
         elif isinstance(node, ast.Global | ast.Nonlocal):
             node.names = [spelled_out(name, owner) for name in node.names]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args and function.args.args:
+            node.args = [ast.copy_location(ast.Name(name, ast.Load()), node) for name in ("__class__", function.args.args[0].arg)]

@@ -18,6 +18,7 @@ from tilejit.frontend.comprehension_names import set_apart
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.private_names import class_of, spell_out, spelled_out
+from tilejit.frontend.reserved_names import make_way
 from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of, unwrapped
 from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
@@ -81,6 +82,7 @@ class Definition:
         found = parsed(self.block)
         spell_out(found.node, class_of(self._code.co_qualname))
         set_apart(found.node)
+        make_way(found.node)
         return found
 
     @lazy
@@ -164,8 +166,8 @@ class Definition:
         return Namespace(self.function, self.extra)
 
     def has_word(self, word: str) -> bool:
-        """Whether its lines mention a name."""
-        if any(word in line for line in self.block.lines):
+        """Whether its lines mention a name, `super()` the class that it stands in."""
+        if any(word in line or (word == "__class__" and "super" in line) for line in self.block.lines):
             return True
         owner = class_of(self._code.co_qualname)
         written = word.removeprefix(f"_{owner}")

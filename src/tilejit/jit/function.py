@@ -82,7 +82,7 @@ class JITFunction(Programs):
     # calling ------------------------------------------------------------------------------------------------------------------
 
     @untraced
-    def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
+    def __call__(self, /, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
         """Specialise, compile unless that was done before, run. In a kernel it stands for the helper's results, so its type is open."""
         keep_out_of_graphs()
         try:
@@ -96,6 +96,10 @@ class JITFunction(Programs):
 
     def _run(self, args: tuple[object, ...], config: RunConfig | None, kwargs: Mapping[str, object]) -> Any:
         """A call with all its checks."""
+        first = self._first if self._bound_as is None else None
+        if first is not None and (args or first in kwargs) and view_of(instance := args[0] if args else kwargs[first]) is None:
+            named = {name: value for name, value in kwargs.items() if name != first}
+            return self.__get__(instance)(*args[1:], config=config, **named)  # `Class.kernel(instance, x)`
         seen = settings.snapshot()
         with asking(self) as ask:
             trace = ask(self._trace())  # first: a kernel that follows changes has new defaults after it
@@ -279,9 +283,8 @@ class JITFunction(Programs):
 
     def __get__(self, instance: object, owner: type | None = None) -> JITFunction:
         """A kernel in a class: `self` (or `cls`) is bound and read while compiling."""
-        code = cast("FunctionType", self.definition.function).__code__
-        first = code.co_varnames[0] if code.co_argcount else None
-        if instance is None or first not in ("self", "cls"):
+        first = self._first
+        if instance is None or first is None:
             return self
         kept = bound_kernels(instance)
         found = kept.get(self) if kept is not None else None
@@ -290,6 +293,13 @@ class JITFunction(Programs):
             if kept is not None:
                 kept[self] = found
         return found
+
+    @lazy
+    def _first(self) -> str | None:
+        """The parameter that an object is bound to."""
+        code = cast("FunctionType", self.definition.function).__code__
+        first = code.co_varnames[0] if code.co_argcount else None
+        return first if first in ("self", "cls") else None
 
     def _bound(self, instance: object, first: str) -> JITFunction:
         """The kernel with its first parameter bound; all objects of a class share what is compiled."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -312,3 +313,67 @@ def test_a_parameter_is_a_binding_too() -> None:
     x = np.zeros((1, 4))
     assert [branch(x, s, 7)[0, 0] for s in (-1, 1)] == [7, 4]
     assert turns(x, 7)[0, 0] == (74 + 3) * 10 + 2
+
+
+class Layer:
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.next: Layer = self
+
+
+FIRST, LAST = Layer(5), Layer(6)
+FIRST.next, LAST.next = LAST, FIRST
+OBJECTS = [
+    "t = (x, FIRST)\ny = t[0] + float(t[1].n)",
+    "d = {'x': x, 'c': LAST}\ny = d['x'] * float(d['c'].n)\nfor k, v in d.items():\n    if k == 'c':\n        y = y + float(v.n)",
+    "t = [(x, FIRST), (y, LAST)]\nfor p in t:\n    y = y * float(p[1].n) + p[0]",
+    "for p in [(x, FIRST), (y + 1.0, LAST)]:\n    y = y * float(p[1].n) + p[0]",
+    "t = [x]\nt.append(y * 2.0)\nu = [*t, FIRST]\ny = u[1] + float(u[2].n)",
+    "t = (x, (y, FIRST))\na, (b, c) = t\ny = a + b * float(c.n) + float(t[1][1].n)",
+    "t = (x, FIRST)\nu = t\ny = scaled(u) + scaled((y, t[1].next)) + same(t)[0] * float(same(t)[1].n)",
+    "c = FIRST\nfor i in pl.unroll(3):\n    y = y * 10.0 + float(c.n)\n    c = c.next",
+    "c = FIRST\nfor i in pl.unroll(2):\n    for j in pl.unroll(2):\n        y = y * 2.0 + float(c.n)\n        c = c.next\n    c = c.next",
+    "t = (x, FIRST)\nfor i in pl.range(2):\n    y = y + t[0] * float(t[1].n)",
+    "l = [FIRST, x]\nl[1] = y * 3.0\ny = l[1] + float(l[0].n)",
+    "t, u = (x, FIRST), (y, LAST)\nt, u = u, t\ny = t[0] * float(t[1].n) + u[0] * float(u[1].n)",
+    "l, m = [1], [1]\ny = y + float(alike(l, l) * 1000 + alike(l, m) * 100 + alike(m, l) * 10 + alike([l][0], l))",
+    "d, e = {'a': 1}, {'a': 1}\ny = y + float(alike(d, d) * 100 + alike(d, e) * 10 + alike((d,)[0], d))",
+]
+WITH_OBJECTS = """
+@pl.jit.inline
+def scaled(t): return t[0] * float(t[1].n)
+@pl.jit.inline
+def same(t): return t
+@pl.jit.inline
+def alike(a, b): return 1 if a is b else 2
+"""
+
+
+def test_objects_lie_in_containers_beside_tensors(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
+    functions = [f"@pl.jit.inline\ndef body_{k}(x):\n    y = x + 1.0\n{textwrap.indent(body, '    ')}\n    return y\n" for k, body in enumerate(OBJECTS)]
+    writes = [f"    out[{2 * k}:{2 * k + 2}, :] = body_{k}(x)\n" for k in range(len(OBJECTS))]
+    kernel = "@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n" + "".join(writes)
+    x = np.random.default_rng(1).standard_normal((2, 3))
+    found = make_kernel(WITH_OBJECTS + "".join(functions) + kernel, FIRST=FIRST, LAST=LAST)(x)
+    for k, body in enumerate(OBJECTS):
+        names: dict[str, Any] = {"x": x, "y": x + 1.0, "FIRST": FIRST, "LAST": LAST}
+        exec((WITH_OBJECTS + body).replace("@pl.jit.inline", "").replace("pl.unroll", "range").replace("pl.range", "range"), names)
+        np.testing.assert_allclose(found[2 * k : 2 * k + 2], names["y"], err_msg=body)
+
+
+UNDECIDED = [
+    ("c = FIRST\nfor i in pl.range(2):\n    v = c.n\n    c = LAST", "known only at run time"),
+    ("c = FIRST\nif pl.read(x, [0, 0]) > 0.0:\n    c = LAST\nv = c.n", "known only at run time"),
+    ("t = (x, FIRST)\nif pl.read(x, [0, 0]) > 0.0:\n    t = (x, LAST)\nv = t[1].n", "known only at run time"),
+    ("v = picked(x)[1].n", "which object of Python `picked` returns here"),
+    ("l = [x]\nm = [x]\nv = alike(l, m)", "was taken apart where it was passed"),
+]
+
+
+@pytest.mark.parametrize(("body", "said"), UNDECIDED)
+def test_which_object_it_is_is_known_while_compiling(body: str, said: str, make_kernel: MakeKernel) -> None:
+    picked = "@pl.jit.inline\ndef picked(t):\n    if pl.read(t, [0, 0]) > 0.0:\n        return t, FIRST\n    return t, LAST\n"
+    text = WITH_OBJECTS + picked + KERNEL.replace("{body}", textwrap.indent(body, "    ") + "\n")
+    with pytest.raises(UnsupportedFeatureError, match=said):
+        make_kernel(text, FIRST=FIRST, LAST=LAST)(X)

@@ -9,7 +9,7 @@ import pytest
 
 import tilejit.language as pl
 from tests.jit.specialize.test_specialize import WIDTH, MakeKernel, both_helpers, data, diamond
-from tilejit.errors import ShapeError
+from tilejit.errors import ShapeError, UnsupportedFeatureError
 from tilejit.jit.function import JITFunction
 
 
@@ -180,3 +180,32 @@ def test_specialising_is_a_pure_function_of_its_inputs() -> None:
     x = data(5, 8)
     texts = {both_helpers.specialized_source(x, data(7, 8), x.copy(), data(7, 8)) for _ in range(3)}
     assert len(texts) == 1
+
+
+HIDING = """
+import tilejit.language as T
+INFINITE = float("inf")
+@T.jit.inline
+def doubled(t): return t * 2.0
+@T.jit
+def kernel(x: T.Tensor, out: T.Out[T.Tensor]):
+    self, float = 5.0, 3.0
+    pl = T.exp(x * 0.0) * 4.0
+    pld = [doubled(pl) for pl in (x, x)]
+    for float in (float, float + 1.0):
+        pl = T.minimum(doubled(pl) + self, INFINITE) + float
+    out[:] = pl + pld[1]
+"""
+
+
+@pytest.mark.usefixtures("platform")
+def test_locals_may_be_called_like_words_of_the_text(make_kernel: MakeKernel) -> None:
+    x = data(1, 1)
+    assert make_kernel(HIDING)(x)[0, 0] == ((4.0 * 2 + 5 + 3) * 2 + 5 + 4) + x[0, 0] * 2
+
+
+@pytest.mark.parametrize("name", ["self", "pl"])
+def test_a_parameter_that_hides_a_word_of_the_text_is_refused(name: str, make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(f"import tilejit.language as T\n@T.jit\ndef kernel({name}: T.Tensor, out: T.Out[T.Tensor]):\n    out[:] = {name} * 2.0")
+    with pytest.raises(UnsupportedFeatureError, match=f"a parameter called `{name}` would hide"):
+        kernel(data(1, 1))

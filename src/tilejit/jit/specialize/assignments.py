@@ -15,12 +15,11 @@ from tilejit.jit.specialize.calls import Calls
 from tilejit.jit.specialize.dynamic import symbols_of
 from tilejit.jit.specialize.growing import has_no_other_name, makes_container
 from tilejit.jit.specialize.infer import operator
-from tilejit.jit.specialize.iterate import dealt, member_nodes, static_node
+from tilejit.jit.specialize.iterate import dealt, member_nodes, static_node, without_objects
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
-from tilejit.jit.specialize.operators import NeedsTurns
 from tilejit.jit.specialize.stores import added_to, is_member, put
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, Static, as_local, literal, members_of
-from tilejit.jit.specialize.walk import Binding, Folded
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, Static, as_local, holds_object, literal, members_of
+from tilejit.jit.specialize.walk import Binding, Folded, NeedsTurns
 from tilejit.types.values import BufferType
 
 
@@ -38,7 +37,8 @@ class Assignments(Calls):
         value_node, value = self.fold(node.value)
         self._name_made(node.value, value)
         self._list_made(node.targets, node.value)
-        if any(isinstance(part, ast.Starred) or is_member(self, part) for target in node.targets for part in ast.walk(target)):
+        apart = holds_object(value) and any(isinstance(target, ast.Tuple | ast.List) for target in node.targets)
+        if apart or any(isinstance(part, ast.Starred) or is_member(self, part) for target in node.targets for part in ast.walk(target)):
             if len(node.targets) > 1 and not isinstance(value, Static) and not isinstance(value_node, ast.Name):
                 value_node = self.named_first(value_node, value)  # computed once, for all targets
             return [new for target in node.targets for new in self._given(target, (value_node, value), node)]
@@ -49,7 +49,7 @@ class Assignments(Calls):
         targets = [self.target(target, value) for target in node.targets]
         number = value.value if isinstance(value, Static) and type(value.value) is int else None
         self._note_spelling(node.targets, value_node if number is None else at(ast.Constant(number), node.value))
-        return [at(ast.Assign(targets, value_node), node)]
+        return [at(ast.Assign(targets, without_objects(value_node, value)), node)]
 
     def _name_made(self, node: ast.expr, value: Abstract) -> None:
         """Take note of a list or dict that gets a name. Iterators get none: the same question has one answer, and what they give next is another one."""
@@ -107,7 +107,7 @@ class Assignments(Calls):
         for target, (text, value) in named:
             if not isinstance(value, Static):
                 name = self.free_name("part")
-                before.append(at(ast.Assign([at(ast.Name(name, ast.Store()), node)], copy.deepcopy(text)), node))
+                before.append(at(ast.Assign([at(ast.Name(name, ast.Store()), node)], without_objects(copy.deepcopy(text), value)), node))
                 text = at(ast.Name(name, ast.Load()), node)
             out.append((target, (text, value)))
         return before, out
@@ -120,7 +120,7 @@ class Assignments(Calls):
             return put(self, target, item, node)
         if self._names_an_object([target], item[1]):
             return []
-        return [at(ast.Assign([self.target(target, item[1])], copy.deepcopy(item[0])), node)]
+        return [at(ast.Assign([self.target(target, item[1])], without_objects(copy.deepcopy(item[0]), item[1])), node)]
 
     def _refuse_swap(self, node: ast.Assign) -> None:
         """`u, w = w, u` of the caller's tensors: after an odd number of steps the result would be in the other one, without a word."""
@@ -225,7 +225,7 @@ class Assignments(Calls):
 
     def bind(self, target: ast.Name, value: Abstract) -> None:
         """Let a name hold `value`. An object has no text, so a name cannot be one on some ways of the run and something else on others."""
-        name, bare = target.id, isinstance(value, Static) and (holds_handle(value.value) or type(value.value) is set)
+        name, bare = target.id, holds_object(value) or (isinstance(value, Static) and (holds_handle(value.value) or type(value.value) is set))
         before = self.bound_in.get(name, Binding((), False, True) if name in self.params else None)
         if before is not None and before.blocks[: len(self.blocks)] != self.blocks and before.texted and (bare or before.bare):
             what = f"`{name}` stands for an object of Python on some ways of the run and for something else on others"

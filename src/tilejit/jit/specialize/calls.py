@@ -20,10 +20,10 @@ from tilejit.jit.specialize.growing import GROWING, grown
 from tilejit.jit.specialize.iterate import check_order, copied, spread_out
 from tilejit.jit.specialize.mappings import dict_of, dict_view, pairs
 from tilejit.jit.specialize.nodes import at, dotted
-from tilejit.jit.specialize.operators import NeedsTurns, Operators
+from tilejit.jit.specialize.operators import Operators
 from tilejit.jit.specialize.owned import LISTS, changed_by, given_to, is_fresh, made_in, makes_anew, only_moves, refuse_deed, taken_over
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language, reaches
-from tilejit.jit.specialize.walk import Folded
+from tilejit.jit.specialize.walk import Folded, NeedsTurns
 from tilejit.ops.compose import INLINE_HELP
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS, meant

@@ -15,14 +15,15 @@ from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.comprehensions import comprehension, set_of
-from tilejit.jit.specialize.iterate import bundle_node, member, part_of, spread_out
+from tilejit.jit.specialize.iterate import bundle_node, member, part_of, spread_out, with_objects
 from tilejit.jit.specialize.mappings import mapping
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, relocated
 from tilejit.jit.specialize.owned import taken_over
 from tilejit.jit.specialize.symbols import Symbol
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, literal, number_node
-from tilejit.jit.specialize.walk import Folded, Walk
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, holds_object, literal, number_node
+from tilejit.jit.specialize.walk import Folded, NeedsTurns, Walk
+from tilejit.jit.specialize.windows import window
 from tilejit.types.annotations import DirectedAnnotation, DynVar, ScalarAnnotation, TensorAnnotation, TileAnnotation
 from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType
@@ -69,6 +70,11 @@ class Expressions(Walk):
             held = self.env.get(node.id, UNKNOWN)
             if isinstance(held, Items) and held.names:
                 return bundle_node(self, held, node), held
+            if isinstance(held, Items) and holds_object(held):
+                return with_objects(self, same, held), held
+            if isinstance(held, Unknown) and (binding := self.bound_in.get(node.id)) is not None and binding.bare and not binding.texted:
+                what = f"`{node.id}` stands for an object of Python, and which one it is here is known only at run time"
+                raise self.located(NeedsTurns(what, help="give it another name there, or decide while compiling"), node)
             return self._typed_scalar(node) or (same, held)
         value = self.reads.name(node.id)
         if value is MISSING:
@@ -167,7 +173,7 @@ class Expressions(Walk):
         base, value = self.fold(node.value)
         if isinstance(value, (BufferType, TileType)):
             index, parts = self.indices(node.slice)
-            return at(ast.Subscript(base, index, ast.Load()), node), infer.subscript(value, parts, self.specializer.fresh)
+            return at(ast.Subscript(base, index, ast.Load()), node), window(value, parts, self.specializer.fresh)
         if isinstance(value, Items) and isinstance(node.slice, ast.Slice) and (part := part_of(self, base, value, node.slice, node)) is not None:
             return part
         index, place = self._cut(node.slice) if isinstance(value, Static) and isinstance(node.slice, ast.Slice) else self.fold(node.slice)

@@ -8,10 +8,10 @@ from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
-from tilejit.jit.reads.handles import is_handle
+from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.order import Keep, as_it_stands
-from tilejit.jit.specialize.values import Abstract, Items, Static, literal
+from tilejit.jit.specialize.values import Abstract, Items, Static, holds_object, literal
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.expressions import Expressions
@@ -57,6 +57,33 @@ def bundle_node(body: Expressions, value: Items, place: ast.expr) -> ast.expr:
     if value.is_dict:
         return at(ast.Dict([static_node(body, key, place) for key in value.keys], nodes), place)
     return at(ast.Tuple(nodes, ast.Load()), place)
+
+
+def with_objects(body: Expressions, node: ast.expr, value: Items) -> ast.expr:
+    """A container whose text has None where objects of Python are, with what stands for them."""
+    nodes = member_nodes(body, node, value, node) or []
+    parts = [_object_or_text(body, part, item) for part, item in zip(nodes, value.items, strict=True)]
+    if value.is_dict:
+        return at(ast.Dict([static_node(body, key, node) for key in value.keys], parts), node)
+    return at(ast.Tuple(parts, ast.Load()), node)
+
+
+def _object_or_text(body: Expressions, node: ast.expr, value: Abstract) -> ast.expr:
+    if isinstance(value, Static) and holds_handle(value.value):
+        return body.placeholder(value.value, node)
+    return with_objects(body, node, value) if isinstance(value, Items) and holds_object(value) else node
+
+
+def without_objects(node: ast.expr, value: Abstract) -> ast.expr:
+    """The other way round: the text of a container that gets a name. Whoever asks for the object is given it, and nobody reads the None."""
+    if not isinstance(value, Items) or not isinstance(node, ast.Tuple | ast.List | ast.Dict):
+        return node
+    parts = node.values if isinstance(node, ast.Dict) else node.elts
+    if len(parts) != len(value.items):
+        return node
+    rows = zip(parts, value.items, strict=True)
+    left = [at(ast.Constant(None), part) if isinstance(item, Static) and holds_handle(item.value) else without_objects(part, item) for part, item in rows]
+    return at(ast.Dict(node.keys, left) if isinstance(node, ast.Dict) else type(node)(left, ast.Load()), node)
 
 
 def member(body: Expressions, node: ast.expr, value: Items, key: object, place: ast.expr) -> Folded | None:

@@ -21,10 +21,6 @@ from tilejit.jit.specialize.walk import Folded
 from tilejit.types.values import BufferType, TileType
 
 
-class NeedsTurns(UnsupportedFeatureError):
-    """The turns of a `pl.unroll` loop, or the branch that is taken, must be known here: something in it runs while compiling."""
-
-
 class Operators(Expressions):
     """Expressions of one function, operators among them."""
 
@@ -69,6 +65,9 @@ class Operators(Expressions):
                 result = self.computed(node, op, fold.COMPARE[type(op)], cast("Static", left), cast("Static", right)).value
                 if len(node.ops) > 1 and not self.truth(Static(result), node):
                     break  # as in Python: what follows is not looked at
+        if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops) and any(isinstance(value, Items) and value.names for _, value in folded[1:]):
+            what = "`is` of a container with tensors in it, which was taken apart where it was passed"
+            raise self.located(UnsupportedFeatureError(what, help="compare their members, or pass a flag"), node)
         new = at(ast.Compare(folded[0][0], list(node.ops)[: len(folded) - 1], [item for item, _ in folded[1:]]), node)
         statics = [value for _, value in folded if isinstance(value, Static)]
         if len(node.ops) == 1 and (decided := _decided(node.ops[0], folded[0][1], folded[1][1])) is not None:

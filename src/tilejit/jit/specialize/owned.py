@@ -83,8 +83,8 @@ def makes_anew(function: object, given: Sequence[object]) -> bool:
 
 
 def made_in(value: object) -> Iterator[object]:
-    """The lists and dicts of the kernel's in a value."""
-    if type(value) in (list, dict):
+    """The lists, dicts and sets of the kernel's in a value."""
+    if type(value) in (list, dict, set):
         yield value
     if type(value) in (list, dict, tuple):
         members = cast("dict[object, object]", value).values() if type(value) is dict else cast("list[object]", value)

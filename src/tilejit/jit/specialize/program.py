@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from tilejit.dtypes import DType
-from tilejit.errors import ShapeError
+from tilejit.errors import ShapeError, UnsupportedFeatureError, in_body
+from tilejit.frontend.reserved_names import RESERVED
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.plain import encode
 from tilejit.jit.reads.scope import Reads
@@ -20,6 +21,7 @@ from tilejit.jit.specialize.effects import has_effects
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, CompileTime, Constant, DynDim, OwnDim, RuntimeScalar
 from tilejit.jit.specialize.nodes import at, relocated
+from tilejit.jit.specialize.owned import made_in
 from tilejit.jit.specialize.reach import ComputedDim
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
@@ -225,6 +227,7 @@ class Specializer:
     def _alpha(self, types: Mapping[str, Abstract]) -> Sequence[Hashable]:
         """Parameter types with symbols numbered by first appearance: equal for calls that can share a specialisation. Objects count by their handles."""
         numbers: dict[DynDim, int] = {}
+        things: dict[int, int] = {}
 
         def dim(extent: int | str) -> Hashable:
             return ("dim", numbers.setdefault(extent, len(numbers))) if isinstance(extent, DynDim) else extent
@@ -235,7 +238,8 @@ class Specializer:
             if isinstance(type, TileType):
                 return ("tile", tuple(dim(extent) for extent in type.shape), type.dtype.name)
             if isinstance(type, Static):
-                return ("static", repr(encode(type.value, self.trace.reference)))
+                identities = tuple(things.setdefault(id(made), len(things)) for made in made_in(type.value))  # which of them are one list
+                return ("static", repr(encode(type.value, self.trace.reference)), identities)
             if isinstance(type, Items):
                 return ("items", type.names, repr(type.keys), *(key(item) for item in type.items))
             return repr(type)
@@ -327,7 +331,12 @@ def _parameters(param: JitParam, name: str, types: Mapping[str, Abstract], names
     type = types.get(name)
     if isinstance(type, Items) and type.names:
         return [node for flat in type.names for node in _parameters(param, flat, types, names, body)]
-    return [] if isinstance(type, Static) else [_parameter(param, name, type, names, body)]
+    if isinstance(type, Static):
+        return []
+    if name in RESERVED:
+        what = f"a parameter called `{name}` would hide what the program of `{body.definition.name}` needs under that name"
+        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(body.definition.node_of(param)), help="give it another name")
+    return [_parameter(param, name, type, names, body)]
 
 
 def _parameter(param: JitParam, name: str, type: Abstract | None, names: Mapping[DynDim, str], body: Expressions) -> ast.arg:

@@ -17,9 +17,8 @@ from tilejit.jit.specialize.assignments import Assignments
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import is_bind_dynamic
 from tilejit.jit.specialize.effects import called_helper, named_helper
-from tilejit.jit.specialize.iterate import taken_apart
+from tilejit.jit.specialize.iterate import taken_apart, without_objects
 from tilejit.jit.specialize.nodes import at, relocated
-from tilejit.jit.specialize.operators import NeedsTurns
 from tilejit.jit.specialize.order import computed_first
 from tilejit.jit.specialize.stores import is_member, taken_out
 from tilejit.jit.specialize.turns import unrolled
@@ -29,13 +28,14 @@ from tilejit.jit.specialize.values import (
     Items,
     RuntimeValue,
     Static,
+    holds_object,
     joined,
     literal,
     number_of,
     reaches,
     without_value,
 )
-from tilejit.jit.specialize.walk import Folded
+from tilejit.jit.specialize.walk import Folded, NeedsTurns
 from tilejit.types.scopes import MARKERS, Marker
 from tilejit.types.values import BufferType, TileType
 
@@ -224,7 +224,7 @@ class Statements(Assignments):
             if literal(value.value) is None:
                 self.bind(target, value)
                 return []
-        return [at(ast.Assign([self.target(target, value)], copy.deepcopy(node)), target)]
+        return [at(ast.Assign([self.target(target, value)], without_objects(copy.deepcopy(node), value)), target)]
 
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
         """The induction variable is an INDEX; carried names start with what `init_values` holds."""
@@ -321,7 +321,12 @@ class Statements(Assignments):
         if node.value is None:
             return [copy.deepcopy(node)]
         value_node, value = self.fold(node.value)
-        self.result = value if self.result is None else joined(self.result, value)
+        before, self.result = self.result, value if self.result is None else joined(self.result, value)
+        if not holds_object(self.result) and (holds_object(value) or (before is not None and holds_object(before))):
+            what = f"which object of Python `{self.definition.name}` returns here is known only at run time"
+            raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(node), help="return what is read of it, or decide while compiling")
+        if self.definition is not self.specializer.entry:
+            value_node = without_objects(value_node, value)  # which its caller knows
         return [at(ast.Return(value_node), node)]
 
 

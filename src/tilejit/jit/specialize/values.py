@@ -172,6 +172,11 @@ def as_local(value: Abstract) -> Abstract:
     return replace(value, items=tuple(map(as_local, value.items)), names=()) if isinstance(value, Items) else value
 
 
+def holds_object(value: Abstract) -> bool:
+    """Whether there is an object of Python's among the members of a container with values of the run."""
+    return isinstance(value, Items) and any(holds_object(item) or (isinstance(item, Static) and holds_handle(item.value)) for item in value.items)
+
+
 def without_value(value: Abstract) -> Abstract:
     """What stays true of a name whose value changes: its type."""
     number = number_of(value)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Folded = tuple[ast.expr, Abstract]
 
 
+class NeedsTurns(UnsupportedFeatureError):
+    """The turns of a `pl.unroll` loop, or the branch that is taken, must be known here: something in it runs while compiling."""
+
+
 class Binding(NamedTuple):
     """Where a name was bound last."""
 
