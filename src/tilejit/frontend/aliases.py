@@ -1,35 +1,74 @@
-"""Which names of buffers may mean the same memory, and which memory is written."""
+"""Which names may mean the same memory, which memory is written, and which results of operators need memory, as other names show what is written into them."""
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilejit.errors import Span, TilejitError, UnsupportedFeatureError
+from tilejit.ops import facts
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import viewed
+from tilejit.tile_ir.build import Builder
+from tilejit.types.values import BufferType, TileType
+
+Place = tuple[object, ...]
+"""An expression of the source: its function and where it stands."""
+_WINDOWS = (d.WindowOp, d.ViewOp, d.PeerOp)
+_LOOPS = (d.ForOp, d.WhileOp)
+
+
+class NeedsMemory(UnsupportedFeatureError):
+    """The function is to be read again, with the results of these expressions in memory; where they are already, `refusal` is what to say."""
+
+    def __init__(self, refusal: TilejitError, places: frozenset[Place], span: Span | None) -> None:
+        super().__init__(refusal.message, span=refusal.span or span, help=refusal.hint)
+        self.refusal = refusal
+        self.places = places
+
+
+class _Event(NamedTuple):
+    """A read or a write, in the order of the text."""
+
+    value: SSAValue
+    block: Block
+    writes: bool
+    span: Span | None = None
 
 
 class Aliases:
-    """Which buffer handles may be the same memory (union-find), and which of them are written."""
+    """Handles that may be the same memory (union-find), results of operators among them, and what is done with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
         self._parent: dict[SSAValue, SSAValue] = {}
         self._written: set[SSAValue] = set()
+        self._events: list[_Event] = []
+        self._made: dict[SSAValue, int] = {}
+        """Results of operators, with the number of events before them."""
+        self._places: dict[SSAValue, Place] = {}
+        """The expressions that made them."""
 
     def root(self, value: SSAValue) -> SSAValue:
         path: list[SSAValue] = []
-        while (parent := self._parent.get(value)) is not None or isinstance(value.owner, d.WindowOp | d.ViewOp | d.PeerOp):
+        while (parent := self._parent.get(value)) is not None or isinstance(value.owner, _WINDOWS):
             path.append(value)
             if parent is not None:
                 value = parent
             else:
-                assert isinstance(value.owner, d.WindowOp | d.ViewOp | d.PeerOp)
+                assert isinstance(value.owner, _WINDOWS)
                 value = value.owner.buffer
         for item in path:
             self._parent[item] = value
         return value
 
     def unite(self, a: SSAValue, b: SSAValue) -> None:
-        """From now on `a` and `b` may be one buffer."""
+        """From now on `a` and `b` may be one tensor."""
         a, b = self.root(a), self.root(b)
+        if _is_buffer(a) and not _is_buffer(b):
+            a, b = b, a
         if a is not b:
             self._parent[a] = b
             if a in self._written:
@@ -37,6 +76,122 @@ class Aliases:
 
     def write(self, buffer: SSAValue) -> None:
         self._written.add(self.root(buffer))
+        self._events.append(_Event(buffer, self._builder.block, True, self._builder.span))
 
     def written(self, buffer: SSAValue) -> bool:
         return self.root(buffer) in self._written
+
+    # results of operators -------------------------------------------------------------------------------------------------
+
+    def made(self, value: SSAValue, place: Place | None = None) -> bool:
+        """Take note of a result, and tell whether the expression at this place made it; a part of another, as a subscript gives it, is that one."""
+        if value in self._made or not is_result(value):
+            return False
+        self._made[value] = len(self._events)
+        whole = value
+        while (source := _part_of(whole)) is not None:
+            self.unite(whole, source)
+            whole = source
+        if place is not None and (whole is value or whole not in self._made) and not _is_buffer(whole) and _is_complete(value):
+            self._places[value] = place
+        return value in self._places
+
+    def read(self, value: object, block: Block | None = None) -> None:
+        """A name is read, or handed on where paths meet."""
+        if isinstance(value, SSAValue):
+            if value in self._made:
+                self._events.append(_Event(value, block or self._builder.block, False))
+        elif isinstance(value, tuple | list | dict):
+            for item in value.values() if isinstance(value, dict) else value:
+                self.read(item, block)
+
+    def changed(self, old: SSAValue, new: SSAValue) -> None:
+        """A write into a result: `new` is what it is from now on."""
+        if is_result(old) and d.type_of(old) == d.type_of(new):
+            self.made(old)
+            self._events.append(_Event(old, self._builder.block, True, self._builder.span))
+            self._made[new] = len(self._events)
+            self.unite(new, old)
+
+    def met(self, result: SSAValue, candidate: SSAValue, block: Block | None = None) -> None:
+        """Paths meet: the result is this candidate on one of them, which hands it on at the end of `block`."""
+        if is_result(result):
+            self._made.setdefault(result, len(self._events))
+            if block is not None:
+                self.read(candidate, block)
+        if is_result(result) or _is_buffer(result):
+            self.unite(result, candidate)
+
+    def copied(self, buffer: SSAValue, value: object) -> None:
+        """A tensor and a value that stand for one another: as long as neither is written, nobody can tell."""
+        if isinstance(value, SSAValue) and is_result(value):
+            self.made(value)
+            self.unite(value, buffer)
+
+    def needs_memory(self, value: SSAValue, refusal: TilejitError) -> TilejitError:
+        """The error for a result that must be in memory here: `refusal` where it cannot be put there."""
+        own = self.root(value)
+        found = frozenset(place for result, place in self._places.items() if self.root(result) is own)
+        return NeedsMemory(refusal, found, self._builder.span) if found else refusal
+
+    def check(self, function: Operation) -> None:
+        """Once a function is read: no name shows a result as it was before a write, and no write into a result was meant for a tensor."""
+        writes = [(time, event) for time, event in enumerate(self._events) if event.writes and function.is_ancestor(event.block)] if self._made else []
+        if not writes:
+            return
+        buffers = {self.root(value) for value in (*self._parent, *self._parent.values()) if _is_buffer(value)}
+        reads: dict[SSAValue, list[tuple[int, _Event]]] = {}
+        for time, event in enumerate(self._events):
+            if not event.writes and function.is_ancestor(event.block):
+                reads.setdefault(self.root(event.value), []).append((time, event))
+        for time, write in writes:
+            own = self.root(write.value)
+            if is_result(write.value) and own in buffers:
+                raise self.needs_memory(write.value, UnsupportedFeatureError(_COPY, span=write.span, help=_DIRECTLY))
+            if any(self._made[read.value] <= time and _may_follow(write, read, time < now) for now, read in reads.get(own, ())):
+                raise self.needs_memory(write.value, UnsupportedFeatureError(_SHOWN, span=write.span, help=_CREATE))
+
+
+_CREATE = "give it memory of its own: make a tensor with pl.create_tensor(…), and write `t[:] = …`"
+_DIRECTLY = "write into the tensor itself, with the same subscript: a slice with a step is no window"
+_COPY = "this writes into a copy of a tensor, or of a part of it, which the tensor would not see"
+_SHOWN = "what this changes is also shown by a name that has no window of it, and that is read later on"
+
+
+def is_result(value: SSAValue) -> bool:
+    """Whether a value is what an operator on tensors gives: it has no memory, unless it is put there."""
+    type = d.type_of(value)
+    return isinstance(type, TileType) and type.level == "tensor"
+
+
+def _is_buffer(value: SSAValue) -> bool:
+    return isinstance(d.type_of(value), BufferType)
+
+
+def _is_complete(value: SSAValue) -> bool:
+    type = d.type_of(value)
+    return isinstance(type, TileType) and type.fully_valid
+
+
+def _part_of(value: SSAValue) -> SSAValue | None:
+    """What a slice or a reshape is taken from. A transposition, and a part with a valid region of its own, are results of their own."""
+    owner = value.owner
+    return viewed(owner) if isinstance(owner, d.ApplyOp) and not facts(owner.op).swaps and _is_complete(value) else None
+
+
+def _may_follow(write: _Event, read: _Event, later: bool) -> bool:
+    """Whether the run may come from a write to a read without making the value that is read anew: behind it, or in the next round of a loop."""
+    around = list(_around(read.block))
+    if not later and not any(isinstance(op, _LOOPS) for op, _ in around):
+        return False
+    above = dict(_around(write.block))
+    if any(isinstance(op, _LOOPS) and op in above and not op.is_ancestor(read.value.owner) for op, _ in around):
+        return True
+    return later and not any(isinstance(op, d.IfOp) and above.get(op, block) is not block for op, block in around)
+
+
+def _around(block: Block | None) -> Iterator[tuple[Operation, Block]]:
+    """The ops that a block stands in, each with the block of it."""
+    while block is not None and (op := block.parent_op()) is not None:
+        yield op, block
+        block = op.parent

@@ -58,7 +58,7 @@ def _if_op(ctx: Context, condition: SSAValue, blocks: Sequence[Block], branches:
         with ctx.builder.at(block):
             ctx.builder.yield_(branches.side(ctx, which))
     op = ctx.builder.if_(condition, blocks[0], blocks[1], branches.types)
-    unite(ctx, op.results, [[ssa_or_none(pair[0]), ssa_or_none(pair[1])] for pair in branches.pairs])
+    unite(ctx, op.results, [[ssa_or_none(pair[0]), ssa_or_none(pair[1])] for pair in branches.pairs], blocks)
     return op.results
 
 

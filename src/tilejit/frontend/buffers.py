@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from math import prod
 
@@ -60,6 +61,16 @@ def spill(ctx: Context, value: SSAValue) -> SSAValue:
     return buffer
 
 
+def placed(ctx: Context, value: object, node: ast.expr) -> object:
+    """What an expression evaluates to; a result that an earlier reading of the function found to need memory is put there."""
+    if isinstance(value, tuple) and isinstance(node, ast.Call):
+        return type(value)(placed(ctx, item, node) for item in value)
+    if not isinstance(value, SSAValue):
+        return value
+    place = (ctx.frame.name, type(node), node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+    return spill(ctx, value) if ctx.aliases.made(value, place) and place in ctx.in_memory else value
+
+
 def filled(ctx: Context, extents: Items, like: ShapedType, value: object) -> SSAValue:
     """A value of the given extents, all cells the scalar `value`, of `like`'s dtype and level."""
     args = {"shape": indices(ctx, extents, "an extent"), "dtype": like.dtype, "value": ctx.scalar(value, like.dtype)}
@@ -94,9 +105,8 @@ def store(ctx: Context, args: Mapping[str, object]) -> SSAValue:
     type, own = shaped(buffer), shaped(value)
     assert isinstance(buffer, SSAValue) and isinstance(value, SSAValue) and own is not None
     if not isinstance(type, BufferType):
-        raise ParserTypeError(
-            f"pl.store writes into a tensor in global memory, got {describe_value(buffer)}", help="the order is pl.store(tile, offsets, tensor)"
-        )
+        message = f"pl.store writes into a tensor in global memory, got {describe_value(buffer)}"
+        raise ctx.aliases.needs_memory(buffer, ParserTypeError(message, help="the order is pl.store(tile, offsets, tensor)"))
     ctx.needs_execution("pl.store", "tile" if own.level == "tile" else "tensor")
     offsets = per_dim(args["offsets"], type, "offsets")
     if args["shapes"] is not None:
@@ -258,7 +268,7 @@ def change_element(ctx: Context, row: OpSpec, target: SSAValue, position: object
     type = d.shaped_type(target)
     if not isinstance(type, BufferType):
         what = f"{row.name} changes an element of a tensor in memory, got the result of an operator"
-        raise ParserTypeError(what, help="write it into pl.create_tensor(…) first")
+        raise ctx.aliases.needs_memory(target, ParserTypeError(what, help="write it into pl.create_tensor(…) first"))
     if type.dtype not in row.dtypes:
         what = f"{row.name} takes a tensor of {dtype_names(row.dtypes)}, got {type.dtype}"
         raise DTypeError(what, help="floats have atomic_add, atomic_max, atomic_min and atomic_exchange")

@@ -49,6 +49,7 @@ def carry(ctx: Context, explicit: Sequence[tuple[str, object]], names: Iterable[
         out.names.append(name)
         out.parts.append(leaves(ctx.scope[name].value, out.initial))
     out.types = [value_type(value) for value in out.initial]
+    ctx.aliases.read(out.initial)
     return out
 
 
@@ -189,7 +190,7 @@ def counted(
     block = blocks[0]
     with ctx.builder.at(block):
         yields = [as_operand(ctx, value, type) for value, type in zip(handed, carried.types, strict=True)]
-    unite_carried(ctx, block.args[1:], inits, yields)
+    unite_carried(ctx, block.args[1:], inits, yields, block)
     kept = prune(ctx, carried, blocks, 1, yields, inits)
     with ctx.builder.at(block):
         ctx.builder.yield_([yields[index] for index in kept])
@@ -248,8 +249,8 @@ def conditional(
     before, block = blocks
     with ctx.builder.at(block):
         yields = [as_operand(ctx, value, type) for value, type in zip(handed, carried.types, strict=True)]
-    unite_carried(ctx, block.args, inits, yields)
-    unite_carried(ctx, before.args, inits, yields)
+    unite_carried(ctx, block.args, inits, yields, block)
+    unite_carried(ctx, before.args, inits, yields, block)
     kept = prune(ctx, carried, blocks, 0, yields, inits)
     last = d.end_of(before, d.ConditionOp)
     condition = last.condition
@@ -296,8 +297,8 @@ def _bind_carried(ctx: Context, scope: dict[str, Binding], carried: Carried, arg
         if isinstance(held, BlockArgument):
             name_value(held, name_hint(name))
     for argument, value in zip(arguments, carried.initial, strict=True):
-        if isinstance(value, SSAValue) and isinstance(d.type_of(value), BufferType):
-            ctx.aliases.unite(argument, value)
+        if isinstance(value, SSAValue):
+            ctx.aliases.met(argument, value)
         if isinstance(value, SSAValue) and value in ctx.accumulators.parts:
             ctx.accumulators.parts[argument] = ctx.accumulators.parts[value]
 

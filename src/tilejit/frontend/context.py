@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilejit.errors import InternalError, ParserTypeError, SourceText, Span, TilejitError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend.accumulators import STALE, Accumulators
-from tilejit.frontend.aliases import Aliases
+from tilejit.frontend.aliases import Aliases, Place
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.names import COMPOUND, NameAnalysis, live_after_each
 from tilejit.frontend.scalars import Scalars
@@ -83,7 +83,7 @@ class ProgramScope(Protocol):
         ...
 
 
-_SILENT = (ast.Name, ast.Constant, ast.Tuple, ast.List)
+SILENT = (ast.Name, ast.Constant, ast.Tuple, ast.List)
 """Expressions that make no ops of their own."""
 Evaluate = Callable[["Context", ast.expr], object]
 
@@ -103,7 +103,9 @@ class Context(Scalars):
         self.windows: dict[SSAValue, SSAValue] = {}
         """Parameters that are windows, and their groups."""
         self.analysis = NameAnalysis()
-        self.aliases = Aliases()
+        self.aliases = Aliases(builder)
+        self.in_memory: frozenset[Place] = frozenset()
+        """Expressions whose results need memory, as an earlier reading showed."""
         self.live: frozenset[str] = frozenset()
         """Names that may be read after the current statement; kept for compound statements."""
         self.plane = "any"
@@ -176,7 +178,7 @@ class Context(Scalars):
     def evaluate(self, node: ast.expr) -> object:
         """The value of an expression; ops it needs carry its span."""
         previous = self.builder.span
-        if not isinstance(node, _SILENT):
+        if not isinstance(node, SILENT):
             self.builder.span = self.span(node)
         try:
             return self._evaluate(self, node)
@@ -315,6 +317,7 @@ class Context(Scalars):
             value = self.scope[node.id].value
             if isinstance(value, SSAValue) and (holds := self.accumulators.stale.get(value)) is not None:
                 self.fail(UndefinedVariableError, f"`{user_name(node.id)}` {holds}", node, help=STALE)
+            self.aliases.read(value)
             return value
         try:
             return self.frame.namespace[node.id]

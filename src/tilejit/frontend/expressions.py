@@ -11,8 +11,8 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import branches, calls, composing, fold, foreign, masks, subscripts
-from tilejit.frontend.context import Context
+from tilejit.frontend import branches, buffers, calls, composing, fold, foreign, masks, subscripts
+from tilejit.frontend.context import SILENT, Context
 from tilejit.frontend.guards import may_fail
 from tilejit.frontend.values import (
     MethodReference,
@@ -39,7 +39,8 @@ def evaluate(ctx: Context, node: ast.expr) -> object:
     handler = _HANDLERS.get(type(node))
     if handler is None:
         raise UnsupportedFeatureError(f"a kernel cannot contain {_WORDS.get(type(node), type(node).__name__)}", help=_ADVICE.get(type(node)))
-    return handler(ctx, node)
+    value = handler(ctx, node)
+    return value if isinstance(node, SILENT) else buffers.placed(ctx, value, node)
 
 
 def _constant(ctx: Context, node: ast.Constant) -> object:

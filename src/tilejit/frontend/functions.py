@@ -104,6 +104,8 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
         place = node.args[position] if position < len(node.args) and not isinstance(node.args[position], ast.Starred) else node
         what = f"parameter `{name}` of `{function.symbol}`"
         operands.append(_argument(ctx, what, type, function.directions[position], arg, symbols, place))
+        if operands[-1] is not arg and ("param", position) in (returned_items(function) or ()):
+            ctx.aliases.copied(operands[-1], arg)
     operands += ranks.groups_of(ctx, function, names, operands, node)
     handed = handed_through(function)
     for name, operand, direction in zip(names, operands, function.directions, strict=False):
@@ -173,9 +175,9 @@ def _argument(ctx: Context, what: str, type: ValueType, direction: str, arg: obj
             ctx.fail(ParserTypeError, f"{what} takes a tensor, got {own}", node, help="store the tile into a tensor first")
         if isinstance(own, TileType):
             if direction != "In":
-                ctx.fail(
-                    ParserTypeError, f"{what} is written and needs a tensor in memory, got the result of an operator", node, help="pass pl.create_tensor(…)"
-                )
+                message = f"{what} is written and needs a tensor in memory, got the result of an operator"
+                refusal = ParserTypeError(message, span=ctx.span(node), help="pass pl.create_tensor(…)")
+                raise ctx.aliases.needs_memory(arg, refusal) if isinstance(node, ast.Name | ast.Subscript) else refusal  # what has no name is written in vain
             arg = buffers.spill(ctx, arg)
     elif own.level != "tile":
         ctx.fail(ParserTypeError, f"{what} takes a tile, got {own}", node, help="bring it into a tile with pl.load first")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilejit.frontend import accumulators
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import Binding, user_name
-from tilejit.tile_ir import dialect as d
-from tilejit.types.values import BufferType
 
 
 def name_hint(name: str) -> str | None:
@@ -22,22 +20,20 @@ def ssa_or_none(value: object) -> SSAValue | None:
     return value if isinstance(value, SSAValue) else None
 
 
-def unite(ctx: Context, results: Sequence[SSAValue], sources: Sequence[Sequence[SSAValue | None]]) -> None:
-    """Buffer results may be any of their sources."""
+def unite(ctx: Context, results: Sequence[SSAValue], sources: Sequence[Sequence[SSAValue | None]], blocks: Sequence[Block | None] = (None,)) -> None:
+    """Results may be any of their sources, which come out of these blocks."""
     for result, candidates in zip(results, sources, strict=True):
         accumulators.met(ctx, result, candidates)
-        if isinstance(d.type_of(result), BufferType):
-            for candidate in candidates:
-                if candidate is not None:
-                    ctx.aliases.unite(result, candidate)
+        for candidate, block in zip(candidates, blocks, strict=True):
+            if candidate is not None:
+                ctx.aliases.met(result, candidate, block)
 
 
-def unite_carried(ctx: Context, arguments: Sequence[SSAValue], inits: Sequence[SSAValue], yields: Sequence[SSAValue]) -> None:
+def unite_carried(ctx: Context, arguments: Sequence[SSAValue], inits: Sequence[SSAValue], yields: Sequence[SSAValue], body: Block) -> None:
     for argument, init, handed in zip(arguments, inits, yields, strict=True):
         accumulators.next_round(ctx, argument, init, handed)
-        if isinstance(d.type_of(argument), BufferType):
-            ctx.aliases.unite(argument, init)
-            ctx.aliases.unite(argument, handed)
+        ctx.aliases.met(argument, init)
+        ctx.aliases.met(argument, handed, body)
 
 
 def bind_result(ctx: Context, name: str, value: object, node: ast.AST) -> None:

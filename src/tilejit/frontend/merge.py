@@ -154,7 +154,9 @@ def as_operand(ctx: Context, value: object, type: ValueType) -> SSAValue:
         return ctx.scalar(value, type.dtype)
     same = _same(value)
     if isinstance(type, TileType) and isinstance(d.type_of(same), BufferType):
-        return ctx.builder.copy(same)
+        copy = ctx.builder.copy(same)
+        ctx.aliases.copied(same, copy)
+        return copy
     return same
 
 

@@ -11,6 +11,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from tilejit.dtypes import INT64
 from tilejit.errors import InternalError, NoWriteError, ParserTypeError, Span, TilejitError, UnsupportedFeatureError, in_body
 from tilejit.frontend import expressions, statements
+from tilejit.frontend.aliases import NeedsMemory, Place
 from tilejit.frontend.constants import PoolingBuilder
 from tilejit.frontend.context import Context, Frame, Parameter
 from tilejit.frontend.deferred import run_ahead
@@ -60,7 +61,17 @@ class FunctionReader:
         return span_of(node, self.source.source, self.source.name)
 
     def read(self) -> d.FuncOp:
-        """The function, read."""
+        """The function, read; once more when results of operators turn out to need memory."""
+        in_memory: frozenset[Place] = frozenset()
+        while True:
+            try:
+                return self._read(in_memory)
+            except NeedsMemory as error:
+                if error.places <= in_memory:
+                    raise error.refusal from None
+                in_memory |= error.places
+
+    def _read(self, in_memory: frozenset[Place]) -> d.FuncOp:
         source = self.source
         specs = self.parameters() if source.params is None else list(source.params)
         windows = [spec.name for spec in specs if spec.window]
@@ -72,6 +83,7 @@ class FunctionReader:
         ctx.plane, ctx.core = _PLANES.get(source.kind, "any"), core_of_kind(source.kind, source.attrs)
         ctx.strict, ctx.strict_ssa = source.strict, source.strict_ssa
         ctx.auto_scope = source.attrs.get("auto_scope") is not False
+        ctx.in_memory = in_memory
         ctx.opening = _opening_calls(source.node.body)
         nodes = {arg.arg: arg for arg in self._nodes()}
         ctx.scope["self"] = Binding(self.reference, self.span(source.node))
@@ -87,6 +99,7 @@ class FunctionReader:
             body = run_ahead(desugar(source.node.body, self.span), {spec.name for spec in specs if isinstance(spec.type, BufferType)})
             ctx.analysis.learn(body)
             ctx.run(body, ())
+            ctx.aliases.check(op)
             self._finish(ctx, op, specs, arguments)
         except TilejitError:
             raise

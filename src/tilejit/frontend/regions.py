@@ -300,7 +300,7 @@ def region(
     with ctx.builder.at(block):
         ctx.builder.yield_(list(results))
     op = ctx.builder.region(block, [d.type_of(value) for value in results], blocks, kind, hint, options)
-    unite(ctx, op.results, [[value] for value in results])
+    unite(ctx, op.results, [[value] for value in results], [block])
     for name, binding in pending:
         value = _replaced(binding.value, {old: op.results[index] for old, index in results.items()})
         ctx.scope[name] = Binding(value, binding.span)

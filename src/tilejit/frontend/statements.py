@@ -19,11 +19,11 @@ from tilejit.frontend.merge import literal_fits
 from tilejit.frontend.scalars import constant_as
 from tilejit.frontend.signature import agrees, annotation_value, value_type
 from tilejit.frontend.tasks import TaskResult
-from tilejit.frontend.values import Binding, NoValue, TypedConstant, describe_value, is_number, number_dtype, plain_number
+from tilejit.frontend.values import Binding, NoValue, TypedConstant, describe_value, is_number, number_dtype, plain_number, shaped
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar, MemRef
 from tilejit.types.python_text import expression
-from tilejit.types.values import ScalarType, ValueType
+from tilejit.types.values import BufferType, ScalarType, ValueType
 
 
 def execute(ctx: Context, node: ast.stmt) -> None:
@@ -182,6 +182,11 @@ def _augmented(ctx: Context, node: ast.AugAssign) -> None:
         ctx.fail(UnsupportedFeatureError, "an attribute cannot be assigned in a kernel", node.target)
     operation = ast.copy_location(ast.BinOp(node.target, node.op, node.value), node)
     result = binary(ctx, node.op, current, ctx.value(node.value), operation)
+    if isinstance(node.target, ast.Name) and isinstance(shaped(current), BufferType):  # changed in place, for all its names
+        subscripts.write(ctx, ast.fix_missing_locations(ast.copy_location(ast.Subscript(node.target, ast.Slice(), ast.Store()), node)), result)
+        return
+    if isinstance(current, SSAValue) and isinstance(result, SSAValue) and isinstance(node.target, ast.Name):
+        ctx.aliases.changed(current, result)
     assign(ctx, node.target, result, node)
 
 

@@ -53,6 +53,10 @@ def extent(ctx: Context, value: SSAValue, axis: int) -> object:
 def read(ctx: Context, node: ast.Subscript) -> object:
     """The value of `node`."""
     base_node = node.value
+    members = base_node.elts if isinstance(base_node, ast.Tuple) and not any(isinstance(item, ast.Starred) for item in base_node.elts) else []
+    place = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    if isinstance(place, int) and 0 <= place < len(members):
+        return [ctx.evaluate(item) for item in members][place]  # what is not taken need not be a value: `(self.helper(out), 5)[1]`
     if isinstance(base_node, ast.Attribute) and base_node.attr == "shape":
         owner = ctx.value(base_node.value)
         if isinstance(owner, SSAValue) and shaped(owner) is not None:
@@ -270,6 +274,7 @@ def write(ctx: Context, target: ast.Subscript, value: object) -> None:
     else:
         new = _write_window(ctx, base, found, value, target)
     if new is not base:
+        ctx.aliases.changed(base, new)
         _rebind(ctx, target, new)
 
 

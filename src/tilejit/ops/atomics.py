@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilejit.dtypes import DType
 from tilejit.ops.dtype_rules import BITS, INTEGERS, NUMBERS, PLAIN
+from tilejit.ops.facts import Facts
 from tilejit.ops.spec import OpSpec, Scalar, Scalars, Stub, Value, declarator, spell
 from tilejit.ops.structural import structural
 
@@ -12,7 +13,7 @@ from tilejit.ops.structural import structural
 def _atomic(stub: Stub, dtypes: frozenset[DType], combine: str | None = None, signature: str = "(tensor, indices, value)") -> OpSpec:
     """Declare such a row; `combine` names the row that makes the new element of the old one and the value."""
     spellings = spell(stub.__name__, pl="=tensor", tensor=signature)
-    return structural(*spellings, dtypes=dtypes, flat_index=True, atomic=True, combine=combine)(stub)
+    return structural(*spellings, facts=Facts(writes="tensor"), dtypes=dtypes, flat_index=True, atomic=True, combine=combine)(stub)
 
 
 @_atomic(NUMBERS, "add")

@@ -39,7 +39,7 @@ def load(
     begin before the tensor and end behind it, and what lies outside is `pad`."""
 
 
-@structural(*spell("store", pl="=tile", tile="(tile, offsets, output_tensor, shapes=None, *, atomic=None_, clamp=False)"), mixed=True)
+@structural(*spell("store", pl="=tile", tile="(tile, offsets, output_tensor, shapes=None, *, atomic=None_, clamp=False)"), facts=Facts(writes="output_tensor"), mixed=True)
 def store(tile: Value, offsets: Scalars, output_tensor: Value, shapes: Scalars = None, atomic: Static = AtomicType.None_, clamp: Static = False) -> object:
     """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead, `clamp` leaves out what lies
     outside the tensor."""

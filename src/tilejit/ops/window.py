@@ -244,7 +244,7 @@ _ASSEMBLE = "(target, source, offset, *, atomic=None_)"
     infer=_infer_assemble,
     reference=_assemble,
     attrs={"on_buffer": "store", "mixed": True},
-    facts=Facts(rebinds=True, fails=Fails.Scalars),
+    facts=Facts(writes="target", rebinds=True, fails=Fails.Scalars),
 )
 def assemble(target: Value, source: Value, offset: Scalars, atomic: Static = AtomicType.None_) -> object:
     """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
@@ -272,7 +272,7 @@ def _write(results: tuple[TileType, ...], dst: ArrayValue, offset: Sequence[Any]
     infer=_infer_write,
     reference=_write,
     attrs={"on_buffer": "write", "flat_index": True},
-    facts=Facts(rebinds=True, fails=Fails.Scalars),
+    facts=Facts(writes="dst", rebinds=True, fails=Fails.Scalars),
 )
 def write(dst: Value, offset: Scalars, value: Scalar) -> object:
     """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""

@@ -20,7 +20,7 @@ from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.stores import added_to, is_member, put
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, Static, as_local, holds_object, literal, members_of
 from tilejit.jit.specialize.walk import Binding, Folded, NeedsTurns
-from tilejit.types.values import BufferType
+from tilejit.types.values import BufferType, TileType
 
 
 class Assignments(Calls):
@@ -269,8 +269,6 @@ class Assignments(Calls):
         if isinstance(node.target, ast.Subscript) and is_member(self, node.target):
             return added_to(self, node.target, node)
         before = self.env.get(node.target.id, UNKNOWN) if isinstance(node.target, ast.Name) else UNKNOWN
-        if isinstance(node.target, ast.Name) and isinstance(before, BufferType) and self._is_output(node.target.id):
-            return self.assign(_written_in_place(node, node.target))
         if isinstance(node.target, ast.Name):
             of_tiles = node.target.id in self.listed and (isinstance(before, Items) or has_no_other_name(self, node.target.id))
             held = self.inlined.get(node.target.id, before.value if isinstance(before, Static) else [] if of_tiles else None)
@@ -285,15 +283,14 @@ class Assignments(Calls):
                 )
             if isinstance(before, Static) and isinstance(value, Static):
                 return self._counted(node, before, value, value_node)
-            self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh)
+            self.acts |= isinstance(before, (BufferType, TileType)) or before is UNKNOWN
+            if not isinstance(before, BufferType):  # which is changed in place
+                self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh)
             target: ast.expr = copy.deepcopy(node.target)
         else:
             target = self.target(node.target, UNKNOWN)
         assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
         return [at(ast.AugAssign(target, node.op, value_node), node)]
-
-    def _is_output(self, name: str) -> bool:
-        return any(param.name == name and param.direction != "In" for param in self.definition.params)
 
     def _counted(self, node: ast.AugAssign, before: Static, value: Static, value_node: ast.expr) -> list[ast.stmt]:
         """`count += 1` of a number or text that is known."""
@@ -340,12 +337,3 @@ _IN_PLACE = {
 
 def _member(node: ast.expr, axis: int) -> ast.expr:
     return relocated(ast.Subscript(copy.deepcopy(node), ast.Constant(axis), ast.Load()), node)
-
-
-def _written_in_place(node: ast.AugAssign, target: ast.Name) -> ast.Assign:
-    """`out += x` of an array of the caller's changes it: `out[:] = out + x`."""
-    window = ast.Subscript(ast.Name(target.id, ast.Load()), ast.Slice(), ast.Store())
-    assignment = ast.Assign([window], ast.BinOp(ast.Name(target.id, ast.Load()), node.op, node.value))
-    for part in ast.walk(window):
-        ast.copy_location(part, target)
-    return ast.fix_missing_locations(ast.copy_location(assignment, node))

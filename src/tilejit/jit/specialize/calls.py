@@ -15,7 +15,6 @@ from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
 from tilejit.jit.reads.plain import PURE, defining_module, is_plain, is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
-from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.growing import GROWING, grown
 from tilejit.jit.specialize.iterate import check_order, copied, spread_out
 from tilejit.jit.specialize.mappings import dict_of, dict_view, pairs
@@ -292,7 +291,7 @@ class Calls(Operators):
 
         text, value = specialise_call(self, node, helper, submitted)
         if not submitted:  # a task is started by the call that hands it in, which the statement keeps
-            self.issued += acting_calls(text, self.specializer.acting)
+            self.issue(node, text)
         return text, value
 
 

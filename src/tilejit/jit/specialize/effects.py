@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tilejit.ops import public
 from tilejit.ops.facts import Effect
+from tilejit.ops.spec import ParamKind
 
 
 def has_effects(body: Sequence[ast.stmt], acting: Collection[str]) -> bool:
@@ -30,40 +32,54 @@ def acting_calls(node: ast.AST, acting: Collection[str]) -> Iterator[ast.Call]:
             yield from acting_calls(child, acting)
 
 
+def calls_before(node: ast.expr | None, acting: Collection[str]) -> tuple[Sequence[ast.expr], ast.expr | None]:
+    """The calls of such helpers that a value stands behind, `(self.helper(out), 5)[1]`, and that value."""
+    members = node.value.elts if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Tuple) else []
+    last = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == len(members) - 1
+    if not last or not all(isinstance(call, ast.Call) and called_helper(call) in acting for call in members[:-1]):
+        return [], node
+    return members[:-1], members[-1]
+
+
 def called_helper(call: ast.Call) -> str | None:
     """The helper of the program that is called: `self.helper(…)`."""
-    return named_helper(call.func)
-
-
-def named_helper(node: ast.AST) -> str | None:
-    """The helper of the program that is named: `self.helper`."""
-    return node.attr if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self" else None
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self" else None
 
 
 def _is_op_with_effect(function: ast.expr) -> bool:
     """Whether the text calls an op, or a method of that name, that writes or waits: `pl.write(…)`, `pl.tile.store(…)`."""
     if not isinstance(function, ast.Attribute):
         return False
-    if roles_of_write(function.attr) is not None:
-        return True
-    found = public(function.value.attr if isinstance(function.value, ast.Attribute) else "pl", function.attr)
-    return found is not None and any(row.facts.effect is not Effect.Nothing or row.facts.writes is not None for _, row in found.rows)
+    found = [public(space, function.attr) for space in ("pl", function.value.attr if isinstance(function.value, ast.Attribute) else "pl")]
+    rows = [row for meant in found if meant is not None for _, row in meant.rows]
+    return any(row.facts.effect is not Effect.Nothing or row.facts.writes is not None for row in rows)
 
 
-ELEMENT = {"dst": "target", "tensor": "target", "offset": "offsets", "indices": "offsets", "value": "value"}
-"""What the parameters of an op that writes one element are."""
+ISSUE = "issue"
+"""The attribute of such a call that says which one it is; copies of its text have it too."""
 
 
-def roles_of_write(name: str) -> Mapping[str, str] | None:
-    """What each parameter of an op that writes into a tensor is, in order."""
-    match name:
-        case "store":
-            return {"tile": "value", "offsets": "offsets", "output_tensor": "target"}
-        case "assemble":
-            return {"target": "target", "source": "value", "offset": "offsets"}
-        case "write":
-            return ELEMENT
-        case _ if name.startswith("atomic_"):
-            return ELEMENT
-        case _:
-            return None
+class Write(NamedTuple):
+    """How a call of an op that writes into a tensor says what it writes, and where: "target", "value" and "offsets"."""
+
+    places: Sequence[str]
+    """What is given by position; "" for all else."""
+    names: Mapping[str, str]
+    """What is given by name, as any spelling of the op has it."""
+    element: bool
+    """Whether it writes one element."""
+
+
+def write_of(name: str) -> Write | None:
+    """An op of that name that writes into a tensor at offsets."""
+    function = public("pl", name)
+    row = next((row for _, row in function.rows if row.facts.writes is not None), None) if function is not None else None
+    offsets = next((param.name for param in row.params if param.kind is ParamKind.Scalars), None) if row is not None else None
+    if row is None or offsets is None:
+        return None
+    written = next(param for param in reversed(row.params) if param.name != row.facts.writes and param.kind not in (ParamKind.Scalars, ParamKind.Static))
+    roles = {row.facts.writes: "target", offsets: "offsets", written.name: "value"}
+    places = [roles.get(param.name, "") for param in row.params]
+    names = {name: role for spelling in row.spellings for name, role in zip(spelling.places, places, strict=False)}
+    return Write(places, names, written.kind is ParamKind.Scalar)

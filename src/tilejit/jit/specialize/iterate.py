@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
 from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.order import Keep, as_it_stands
 from tilejit.jit.specialize.values import Abstract, Items, Static, holds_object, literal
@@ -98,7 +99,12 @@ def member(body: Expressions, node: ast.expr, value: Items, key: object, place: 
     if index is None or not -len(value.items) <= index < len(value.items):
         return None
     nodes = member_nodes(body, node, value, place)
-    return (nodes[index], value.items[index]) if nodes is not None else None
+    if nodes is None:
+        return None
+    index %= len(nodes)
+    acts = any(any(acting_calls(other, body.specializer.acting)) for position, other in enumerate(nodes) if position != index)
+    text = at(ast.Subscript(at(ast.Tuple(nodes, ast.Load()), place), at(ast.Constant(index), place), ast.Load()), place) if acts else nodes[index]
+    return text, value.items[index]
 
 
 def part_of(body: Expressions, node: ast.expr, value: Items, index: ast.Slice, place: ast.expr) -> Folded | None:

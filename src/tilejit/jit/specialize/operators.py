@@ -92,18 +92,23 @@ class Operators(Expressions):
         if len(statics) == len(folded):
             new = at(ast.BoolOp(node.op, [item for item, _ in folded]), node) if len(folded) > 1 else folded[0][0]
             return new, Static(statics[-1].value, local=any(value.local for value in statics))
-        left = [item for item, value in folded[:-1] if not isinstance(value, Static) or value.local]
         last, value = folded[-1]
         if isinstance(value, Static) and type(value.value) is not bool and any(part is node for part in tested(self.definition.text.node)):
-            last = at(ast.Constant(self.truth(value, node.values[len(folded) - 1])), last)  # the rest is for the front end to refuse
-        return (at(ast.BoolOp(node.op, [*left, last]), node) if left else last), RuntimeValue(BOOL)
+            last = self.after_calls(last, at(ast.Constant(self.truth(value, node.values[len(folded) - 1])), last))  # the rest is for the front end to refuse
+        operands = [last]
+        for item, value in reversed(folded[:-1]):
+            if isinstance(value, Static) and not value.local:
+                operands[0] = self.after_calls(item, operands[0])
+            else:
+                operands.insert(0, item)
+        return (at(ast.BoolOp(node.op, operands), node) if len(operands) > 1 else operands[0]), RuntimeValue(BOOL)
 
     def conditional(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.IfExp)
         test_node, test = self.fold(node.test)
         if isinstance(test, Static):
-            self.keep_calls(test_node)
-            return self.fold(node.body if self.truth(test, node.test) else node.orelse)
+            text, value = self.fold(node.body if self.truth(test, node.test) else node.orelse)
+            return self.after_calls(test_node, text), value
         (body, one), (orelse, other) = self._perhaps(node.body), self._perhaps(node.orelse)
         return at(ast.IfExp(test_node, body, orelse), node), without_value(joined(self.opened(one), self.opened(other)))
 

@@ -10,7 +10,7 @@ from tilejit.dtypes import INDEX, DType
 from tilejit.errors import ShapeError
 from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.edges import Edges
-from tilejit.jit.specialize.effects import ELEMENT, roles_of_write
+from tilejit.jit.specialize.effects import Write, write_of
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.infer import items_of
 from tilejit.jit.specialize.meta import OwnDim
@@ -123,16 +123,16 @@ class _Watching(Statements):
         _, callee = self.fold(node.func)
         if not isinstance(callee, Static) or not isinstance(callee.value, OpFunction):
             return folded
-        roles = roles_of_write(callee.value.name)
-        if roles is not None:
-            self._note_op(roles, node)
+        write = write_of(callee.value.name)
+        if write is not None:
+            self._note_op(write, node)
         if isinstance(folded[1], TileType):
             return folded[0], self.edges.narrowed(callee.value.rows[-1][1], node, folded[1], lambda part: self.fold(part)[1])
         return folded
 
-    def _note_op(self, roles: Mapping[str, str], node: ast.Call) -> None:
-        given: dict[str, ast.expr] = dict(zip(dict.fromkeys(roles.values()), node.args, strict=False))
-        given.update({roles.get(keyword.arg, keyword.arg): keyword.value for keyword in node.keywords if keyword.arg is not None})
+    def _note_op(self, write: Write, node: ast.Call) -> None:
+        given: dict[str, ast.expr] = dict(zip(write.places, node.args, strict=False))
+        given.update({write.names.get(keyword.arg, ""): keyword.value for keyword in node.keywords if keyword.arg is not None})
         target, value, offsets = given.get("target"), given.get("value"), given.get("offsets")
         if not (isinstance(target, ast.Name) and target.id in self.writes and value is not None and offsets is not None):
             return
@@ -142,7 +142,7 @@ class _Watching(Statements):
         else:
             starts = [form_of(item) for item in items_of(self.fold(offsets)[1])]
         written = self.fold(value)[1]
-        if roles is ELEMENT:
+        if write.element:
             ends = [_ends(start, Form(1)) for start in starts]
         elif isinstance(written, BufferType | TileType) and len(written.valid) <= len(starts):
             lead = (1,) * (len(starts) - len(written.valid))

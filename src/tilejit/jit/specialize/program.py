@@ -213,7 +213,7 @@ class Specializer:
         prologue = _rebound_scalars(definition, body, types)
         statements = body.whole(definition.text.node.body)
         statements = [*prologue, *_extents_read(body, definition), *statements]
-        if has_effects(statements, self.acting):
+        if body.acts or has_effects(statements, self.acting):
             self.acting.add(name)
         arguments = [ast.arg("self")] + [node for param in definition.params for node in _parameters(param, param.name, types, names, body)]
         kind = _kind_in_program(definition, self.entry)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import cast
@@ -16,7 +15,7 @@ from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.specialize.assignments import Assignments
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import is_bind_dynamic
-from tilejit.jit.specialize.effects import called_helper, named_helper
+from tilejit.jit.specialize.effects import ISSUE, acting_calls, calls_before
 from tilejit.jit.specialize.iterate import taken_apart, without_objects
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.order import computed_first
@@ -72,45 +71,51 @@ class Statements(Assignments):
         if rule is None:
             return [copy.deepcopy(node)]
         before = self._bound_anew(node)
-        kept, issued, marked, self.kept, self.issued = self.kept, self.issued, self.first, [], []
+        kept, issued, marked, self.kept, self.issued = self.kept, self.issued, self.first, [], {}
         start = _start(node)
         self.first = set(map(id, computed_first(start))) if start is not None else set()
         try:
             with self.turn():
                 after = [*getattr(self, rule)(node), *self._bound_anew(node)]
-            first = [*self._lost_calls(after), *self.kept]
-            self._refuse_mixed(first, [new for new in after if (new.lineno, new.col_offset) == (node.lineno, node.col_offset)])
-            return [*before, *(self.closed(new) for new in (*first, *after))]
+            self._restore_lost_calls(after, node)
+            return [*before, *(self.closed(part) for new in (*self.kept, *after) for part in self._calls_first(new))]
         finally:
             self.kept, self.issued, self.first = kept, issued, marked
 
-    def _lost_calls(self, after: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Calls that have to run and that nothing of the statement's text has: `(helper(out), 5)[1]`."""
+    def _restore_lost_calls(self, after: Sequence[ast.stmt], node: ast.stmt) -> None:
+        """Let calls that have to run, and that nothing of the statement's text has, stand before it: `(helper(out), 5)[1]`."""
         if not self.issued:
-            return []
-        calls = {(call.lineno, call.col_offset): call for call in self.issued}.values()  # who looks twice calls once
-        nodes = [node for new in (*self.kept, *after) for node in ast.walk(new)]
-        missing, texts = Counter(map(called_helper, calls)), {ast.dump(call) for call in calls_in(nodes)}
-        missing.subtract(Counter(map(named_helper, nodes)))
-        lost: list[ast.Call] = []
-        for call in sorted(calls, key=lambda call: ast.dump(call) in texts):
-            if missing[called_helper(call)] > 0:
-                missing[called_helper(call)] -= 1
-                lost.append(call)
-        return [at(ast.Expr(call), call) for call in calls_in(lost)]
-
-    def _refuse_mixed(self, kept: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> None:
-        """Refuse a statement that reads what a call in it may change: the call stands before the statement, so that the order would be another one."""
-        calls = [new.value for new in kept if isinstance(new, ast.Expr) and isinstance(new.value, ast.Call)]
-        if not calls:
             return
-        heads = [part for new in after for part in _head(new)]
-        read = {node.id for head in heads for node in ast.walk(head) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-        for call in calls:
-            given = {node.id for argument in call.args for node in ast.walk(argument) if isinstance(node, ast.Name)}
-            if given & read:
-                what = f"`{ast.unparse(call).removeprefix('self.')}` does more than compute its result, and this statement also reads `{min(given & read)}`"
-                raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(call), help="call it in a statement of its own")
+        there = {getattr(node, ISSUE) for new in (*self.kept, *after) for node in ast.walk(new) if hasattr(node, ISSUE)}
+        lost = [issued for place, issued in self.issued.items() if place not in there]
+        inside = {(part.lineno, part.col_offset) for part in getattr(node, "body", ())}  # the turns of an expanded loop: they come later
+        own = [new for new in after if (new.lineno, new.col_offset) not in inside]
+        for more, (call, kept, skippable) in enumerate(lost):
+            what = f"`{ast.unparse(call).removeprefix('self.')}` does more than compute its result, and "
+            if skippable:
+                what += "only the run knows whether it is called here"
+            elif not (read := self._read_by(own)):
+                self.kept.insert(kept + more, at(ast.Expr(call), call))
+                continue
+            else:
+                what += f"this statement also reads `{read}`"
+            help = "call it in a statement of its own, under `if` where it has to be"
+            raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(call), help=help)
+
+    def _read_by(self, own: Sequence[ast.stmt]) -> str | None:
+        """Something in memory that the expressions of a statement read: a call that stands before it may change that."""
+        nodes = (node for new in own for head in _head(new) for node in ast.walk(head))
+        names = (node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+        return next((name for name in names if not isinstance(self.env.get(name, RuntimeValue()), Static | RuntimeValue)), None)
+
+    def _calls_first(self, node: ast.stmt) -> list[ast.stmt]:
+        """A statement that begins with calls whose results are known, as several: `n = (self.helper(out), 5)[1]`."""
+        field = "test" if isinstance(node, ast.If | ast.Assert) else "value" if isinstance(node, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr) else ""
+        calls, known = calls_before(getattr(node, field, None), self.specializer.acting)
+        if not calls:
+            return [node]
+        setattr(node, field, known)
+        return [*(at(ast.Expr(call), call) for call in calls), *([] if isinstance(node, ast.Expr) else [node])]
 
     def _bound_anew(self, place: ast.stmt) -> list[ast.stmt]:
         """`values = [1, 2]` after `values.append(2)`, which was done here and leaves nothing in the text; the same for all names that it has."""
@@ -263,9 +268,8 @@ class Statements(Assignments):
         test_node, test = self.fold(node.test)
         first = self._bound_anew(node)
         if isinstance(test, Static):
-            self.keep_calls(test_node)
-            taken = node.body if self.truth(test, node.test) else node.orelse
-            return [*first, *self._sequence(taken)]
+            calls: list[ast.stmt] = [at(ast.Expr(call), call) for call in acting_calls(test_node, self.specializer.acting)]
+            return [*calls, *first, *self._sequence(node.body if self.truth(test, node.test) else node.orelse)]
         before, inlined, bound = dict(self.env), set(self.inlined), dict(self.bound_in)
         body = self._undecided_block(node.body)
         after_body, self.env = self.env, before

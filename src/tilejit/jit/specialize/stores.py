@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from tilejit.jit.specialize.growing import replaced
 from tilejit.jit.specialize.mappings import check_keys
 from tilejit.jit.specialize.nodes import at, evaluated
-from tilejit.jit.specialize.values import Items, Static
+from tilejit.jit.specialize.values import Items, RuntimeValue, Static
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.assignments import Assignments
@@ -64,4 +64,9 @@ def added_to(body: Assignments, target: ast.Subscript, node: ast.AugAssign) -> l
     held = body.fold(read)[1]
     if isinstance(held, Static) and isinstance(held.value, list | dict):
         return body.extended(node, cast("list[object] | dict[object, object]", held.value))
-    return body.assign(at(ast.Assign([target], at(ast.BinOp(read, node.op, node.value), node)), node))
+    if isinstance(held, Static | RuntimeValue):
+        return body.assign(at(ast.Assign([target], at(ast.BinOp(read, node.op, node.value), node)), node))
+    name = at(ast.Name(body.free_name("part"), ast.Store()), target)  # a tensor is changed itself, under all its names
+    member = at(ast.Assign([body.target(name, held)], body.rewrite(read)), node)
+    added = body.augmented(at(ast.AugAssign(name, node.op, node.value), node))
+    return [member, *added, *put(body, target, (at(ast.Name(name.id, ast.Load()), target), body.env[name.id]), node)]

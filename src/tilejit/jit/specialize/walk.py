@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from tilejit.errors import TilejitError, UnsupportedFeatureError, in_body
+from tilejit.errors import TilejitError, UnsupportedFeatureError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.specialize.dependencies import helpers_of
-from tilejit.jit.specialize.effects import acting_calls
+from tilejit.jit.specialize.effects import ISSUE, acting_calls
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.objects import Objects
@@ -45,8 +45,20 @@ class Binding(NamedTuple):
         return self if other is None else Binding(self.blocks, self.bare or other.bare, self.texted or other.texted)
 
 
+class Issued(NamedTuple):
+    """A call of a helper that does more than compute, as the text has it."""
+
+    call: ast.Call
+    kept: int
+    """How many statements were to stand before this one then."""
+    skippable: bool
+    """Whether the run may leave it out."""
+
+
 class Walk(Objects):
     """Expressions of one function under one set of argument types."""
+
+    _turns = count(1)
 
     def __init__(self, specializer: Specializer, definition: Definition, dynamic: Dynamic, types: Mapping[str, Abstract]) -> None:
         super().__init__(specializer, definition)
@@ -95,11 +107,15 @@ class Walk(Objects):
         self.regrown: str | None = None
         """The name of the list that it puts values of the run into: it is bound anew."""
         self.kept: list[ast.stmt] = []
-        """Calls that must run though what they return is known, and names for what is computed first: they stand before the statement."""
+        """Names for what is computed first: they stand before the statement."""
         self.first: set[int] = set()
         """Expressions, by identity, that this statement computes before all others."""
-        self.issued: list[ast.Call] = []
-        """The calls of this statement that do more than compute."""
+        self.issued: dict[object, Issued] = {}
+        """The calls of this statement that do more than compute, in their order; who looks at one twice calls it once."""
+        self.turn_number = 0
+        """The statement, or the turn of a comprehension, that is looked at."""
+        self.acts = False
+        """Whether a tensor that may be the caller's is changed by an operator: `t += x`."""
         self.skippable = 0
         """How many expressions are around that the run may leave out."""
         self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or _asks_of_locals(definition) or bool(helpers_of(self.reads))
@@ -125,24 +141,27 @@ class Walk(Objects):
             raise self.located(error, node) from error.__cause__
         if isinstance(value, Static) and not isinstance(node, ast.Constant):
             if holds_handle(value.value):
-                self.keep_calls(new)
                 return self.placeholder(value.value, node), Static(value.value)
             if not value.local or self.changed or self._reads_outside(new):  # names of what changed are bound anew after the statement
                 short = literal(value.value)
                 if short is not None:
-                    self.keep_calls(new)
-                    new = relocated(short, node)
+                    new = self.after_calls(new, relocated(short, node))
         return new, value
 
-    def keep_calls(self, dropped: ast.expr) -> None:
-        """Let the calls in an expression whose value is known run before the statement, where they do more than compute it."""
-        calls = list(acting_calls(dropped, self.specializer.acting))
-        if calls and self.skippable:
-            what = f"`{ast.unparse(calls[0]).removeprefix('self.')}` does more than compute its result, and only the run knows whether it is called here"
-            help = "call it in a statement of its own, under `if` where it has to be"
-            raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(calls[0]), help=help)
-        self.kept += [at(ast.Expr(copy.deepcopy(call)), call) for call in calls]
-        self.changes += len(calls)
+    def after_calls(self, dropped: ast.expr, known: ast.expr) -> ast.expr:
+        """What an expression is known to give, behind the calls in it that do more than compute: `(self.helper(out), 5)[1]`."""
+        calls = copy.deepcopy(list(acting_calls(dropped, self.specializer.acting)))
+        if not calls:
+            return known
+        return at(ast.Subscript(at(ast.Tuple([*calls, known], ast.Load()), known), at(ast.Constant(len(calls)), known), ast.Load()), known)
+
+    def issue(self, node: ast.Call, text: ast.expr) -> None:
+        """Take note of a call of a helper: if it acts, the text of this statement must have it."""
+        place = self.turn_number, *_place(node)
+        for call in acting_calls(text, self.specializer.acting):
+            if not hasattr(call, ISSUE):  # those in its arguments have one
+                setattr(call, ISSUE, place)
+                self.issued.setdefault(place, Issued(call, len(self.kept), bool(self.skippable)))
 
     def named_first(self, text: ast.expr, value: Abstract) -> ast.expr:
         """A name for what this statement computes first."""
@@ -165,11 +184,12 @@ class Walk(Objects):
     @contextmanager
     def turn(self) -> Generator[None]:
         """A statement, or a turn of a comprehension: what it changes is changed each time."""
-        around, self.done = self.done, {}
+        around = self.done, self.turn_number
+        self.done, self.turn_number = {}, next(self._turns)
         try:
             yield
         finally:
-            self.done = around
+            self.done, self.turn_number = around
 
     def _reads_outside(self, node: ast.expr) -> bool:
         """Whether an expression still has names that the text does not: of the module, the closure, or of locals that vanished."""
