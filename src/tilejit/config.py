@@ -42,14 +42,14 @@ def raw_text(name: str) -> str:
     """What the environment says about the setting `name` now; empty: nothing."""
     if not is_known():
         return os.environ.get(PREFIX + name.upper(), "")
-    found = _DATA.get(_ENCODED[name])
+    found = DATA.get(_ENCODED[name])
     return "" if found is None else os.fsdecode(found)
 
 
 def is_known() -> bool:
     """Whether the environment is the object that it was at the start, behind whose wrapper one can look; tests put others in its place."""
     try:
-        return os.environ is _ENVIRON and _ENVIRON._data is _DATA
+        return os.environ is ENVIRON and ENVIRON._data is DATA
     except AttributeError:
         return False
 
@@ -63,7 +63,7 @@ class Watched:
 
     def now(self) -> list[object]:
         """What the environment says about them: differs as soon as one was changed."""
-        return list(map(_DATA.get, self._encoded)) if is_known() else list(map(os.environ.get, self._names))
+        return list(map(DATA.get, self._encoded)) if is_known() else list(map(os.environ.get, self._names))
 
 
 def snapshot() -> list[object]:
@@ -209,8 +209,8 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ..
 
 
 # `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
-_ENVIRON: Any = os.environ if os.name == "posix" else None
-_DATA: dict[bytes, bytes] = getattr(os.environ, "_data", {})
+ENVIRON: Any = os.environ if os.name == "posix" else None
+DATA: dict[bytes, bytes] = getattr(os.environ, "_data", {})
 VARIABLES = {setting.variable: setting for setting in SETTINGS}
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
 _READ_BY_CALLS = Watched(setting.variable for setting in SETTINGS if setting.affects_code or setting in (EAGER, SANITIZE, NUM_THREADS, FASTPATH, ON_DRIFT))
@@ -231,7 +231,7 @@ def variables_set() -> frozenset[str]:
     if not is_known():
         return frozenset(name for name in os.environ if name.startswith(PREFIX))
     start = os.fsencode(PREFIX)
-    return frozenset([os.fsdecode(name) for name in list(_DATA) if name.startswith(start)])
+    return frozenset([os.fsdecode(name) for name in list(DATA) if name.startswith(start)])
 
 
 def unknown_variables(there: Collection[str]) -> dict[str, str | None]:

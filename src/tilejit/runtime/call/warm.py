@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import weakref
@@ -332,7 +333,7 @@ class SettingsWatch:
 
     def __init__(self) -> None:
         self._seen: list[object] = []
-        self._version = 0
+        self._version: float | None = None
 
     def are(self, seen: list[object]) -> bool:
         """Whether these settings are the ones watched."""
@@ -340,34 +341,27 @@ class SettingsWatch:
 
     def start(self, seen: list[object]) -> bool:
         """Watch these settings; False: they are no longer so."""
-        version = _environment_version()
-        self._seen, self._version = seen, version
-        return settings.snapshot() == seen
+        self._seen, self._version = seen, None
+        return self.hold()
 
     def hold(self) -> bool:
         """Whether no setting changed; costs one word while nothing in the environment did."""
-        if _ENVIRONMENT is not None and WORDS is not None and WORDS[_ENVIRONMENT] == self._version and settings.is_known():
+        version = _WORDS[_VERSION_AT]
+        if version == self._version and os.environ is settings.ENVIRON and settings.ENVIRON._data is settings.DATA:
             return True
-        if _ENVIRONMENT is None:
-            return settings.snapshot() == self._seen
-        version = _environment_version()
         if settings.snapshot() != self._seen:
             return False
         self._version = version
         return True
 
 
-def _environment_at() -> int | None:
-    found = getattr(os.environ, "_data", None)
-    return dict_word(found)[0] >> 3 if supported() and WORDS is not None and type(found) is dict else None
+def _version_at() -> tuple[Sequence[float], int]:
+    """The words of memory, and which of them counts the changes of the environment; where that is not known, a number that is never what it was."""
+    known = WORDS is not None and supported() and type(settings.DATA) is dict
+    return (cast("Sequence[int]", WORDS), dict_word(cast("dict[str, object]", settings.DATA))[0] >> 3) if known else ((math.nan,), 0)
 
 
-_ENVIRONMENT = _environment_at()
-"""Which of the memory words counts the changes of the environment."""
-
-
-def _environment_version() -> int:
-    return 0 if _ENVIRONMENT is None or WORDS is None else WORDS[_ENVIRONMENT]
+_WORDS, _VERSION_AT = _version_at()
 
 
 def watched_words(questions: Sequence[Questions]) -> list[Word] | None:

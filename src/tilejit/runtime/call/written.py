@@ -16,7 +16,7 @@ from tilejit.runtime.arrays import ADDRESS_AT, data_address
 from tilejit.runtime.call.dispatch_abi import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE
 from tilejit.runtime.call.guards import MISS, ArgumentGuard, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard, first_tensor, guards_of, new_tensors
 from tilejit.runtime.call.memory import WORDS
-from tilejit.runtime.call.native import CONTEXT, NativeEntry, Placed, scalar_bits, values_of
+from tilejit.runtime.call.native import EMPTY_CONTEXT, NativeEntry, Placed, scalar_bits, values_of
 from tilejit.runtime.targets import HOST
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Launch:
     """True once the callers of the kernel know that results carry no gradient."""
     device: str = HOST
     """Where the tensors must be."""
-    bare: Callable[[bytes, Any], int] | None = None
+    bare: Callable[[bytes, bytes], int] | None = None
     """The code itself, where a block is all it needs, and what raises for a status other than 0."""
     failed: Callable[[int, Sequence[int]], None] | None = None
 
@@ -53,23 +53,23 @@ class Launch:
         if self.bare is None:
             names["launch"] = self.run
             return [f"launch({packed})"]
-        names |= {"code": self.bare, "Context": CONTEXT, "failed": self.failed, "values_of": values_of}
-        return ["context = Context()", f"status = code({packed}, context)", "if status: failed(status, values_of(context))"]
+        names |= {"code": self.bare, "empty_context": EMPTY_CONTEXT, "failed": self.failed, "values_of": values_of}
+        return ["context = empty_context()", f"status = code({packed}, context)", "if status: failed(status, values_of(context))"]
 
 
 def _packed(block: Sequence[str], names: dict[str, object]) -> str:
-    """The argument block as bytes; neighbours that are numbers already are packed now."""
-    form, parts = "=", list[str]()
+    """The argument block as bytes; neighbours that are numbers already are packed now. A slot is a pointer to struct, which is quickest at those."""
+    form, parts = "@", list[str]()
     for known, slots in itertools.groupby(block, str.isdigit):
         if known:
             numbers = [int(slot) for slot in slots]
             parts.append(f"k{len(parts)}")
-            names[parts[-1]] = struct.pack(f"={len(numbers)}Q", *numbers)
+            names[parts[-1]] = struct.pack(f"@{len(numbers)}P", *numbers)
             form += f"{8 * len(numbers)}s"
         else:
             expressions = list(slots)
             parts += expressions
-            form += f"{len(expressions)}Q"
+            form += f"{len(expressions)}P"
     names["pack"] = struct.Struct(form).pack
     return f"pack({', '.join(parts)})"
 
