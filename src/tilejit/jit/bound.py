@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Self, cast
@@ -15,9 +16,9 @@ class ByReference:
     _bound_as: tuple[Any, object] | None = None
     """The kernel in the class, and the object it is bound to."""
 
+    @abstractmethod
     def origin(self) -> Callable[..., object]:
         """The function that was decorated."""
-        raise NotImplementedError
 
     def __copy__(self) -> Self:
         return self

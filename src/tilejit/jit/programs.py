@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -61,9 +62,9 @@ class Programs(Kernel):
         self._called = False
         self._note = GradNote()
 
+    @abstractmethod
     def _forget(self) -> None:
         """Drop what warm calls know."""
-        raise NotImplementedError
 
     def _start_anew(self, definition: Definition | None = None) -> None:
         """Forget what the kernel stood on, and read it again unless somebody did."""

@@ -6,7 +6,6 @@ specialiser runs it to learn the types of the results. Values are opaque: the ki
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any, NoReturn, Protocol
@@ -65,8 +64,6 @@ def composed(
     define: Stub, *spellings: Spelling, dtypes: Iterable[DType] = NUMBERS, levels: Iterable[str] | None = None, facts: Facts = PLAIN, name: str | None = None, **attrs: object
 ) -> OpSpec:
     """Declare a row by the function that composes it: its first parameter is the kit, the others are those of the row."""
-    signature = inspect.signature(define)
-    define.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
     return declare(
         define, family="composed", infer=_infer, reference=_reference, dtypes=frozenset(dtypes), spellings=spellings, levels=levels, name=name, facts=facts, compose=define, attrs=attrs
     )  # fmt: skip

@@ -233,12 +233,10 @@ def declare(
 ) -> OpSpec:
     """Add the row that `stub` (name, parameters, docstring) and the keyword facts describe.
 
-    A parameter's annotation names its ParamKind. Levels default to the namespaces in which the row is spelled.
+    A parameter's annotation names its ParamKind; the first one of a composed row is its kit. Levels default to the namespaces in which the row is spelled.
     """
-    params = tuple(
-        Param(parameter.name, ParamKind[parameter.annotation], parameter.default)
-        for parameter in inspect.signature(stub).parameters.values()
-    )
+    parameters = list(inspect.signature(stub).parameters.values())[compose is not None :]
+    params = tuple(Param(parameter.name, ParamKind[parameter.annotation], parameter.default) for parameter in parameters)
     row = OpSpec(
         name=name or stub.__name__,
         family=family,

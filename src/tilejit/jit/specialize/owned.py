@@ -50,9 +50,10 @@ _MAKING: dict[type, frozenset[str]] = {
     np.ndarray: frozenset({"tolist"}),
 }
 """Methods that make a list, dict or set which nobody else has, by the exact type they belong to."""
-LISTS = frozenset("append extend insert pop remove clear update setdefault popitem".split())
-"""Names that only methods of Python's containers have."""
-_MOVING = frozenset("append extend insert pop clear reverse copy get items keys values popitem update setdefault".split())
+LISTS = frozenset(name for kind in (list, dict) for name in _CHANGING[kind] if not name.startswith("__")) - {"sort"}
+"""Changes of lists and dicts, by names that no method of a tensor has."""
+_MOVING = LISTS - {"remove"} | frozenset("copy get items keys values".split())
+"""Methods of lists and dicts that compare no members."""
 _MANY = 1000
 """Longer containers stay with Python: each mention of one would be written out."""
 
