@@ -25,6 +25,13 @@ def in_place_pairs(program: Program, entry: str) -> tuple[tuple[str, str], ...]:
     return tuple((output, source) for output, source in pairs if output is not None and source is not None)
 
 
+def may_fill(store: d.StoreOp) -> bool:
+    """Whether a store may write all of its buffer: only then may that be the buffer of an input."""
+    extents = zip(d.shaped_type(store.value).shape, d.shaped_type(store.buffer).shape, strict=True)
+    narrower = any(isinstance(part, int) and isinstance(whole, int) and part < whole for part, whole in extents)
+    return not narrower and all(constant_of(offset) == 0 for offset in store.offsets)
+
+
 def _name_of(value: SSAValue, names: tuple[object, ...]) -> str | None:
     return str(names[value.index]) if isinstance(value, BlockArgument) else None
 
@@ -40,9 +47,10 @@ def _kernel_pairs(kernel: d.FuncOp) -> list[tuple[SSAValue, SSAValue]]:
     if len(stores) != 1 or len(stores) + len(applies) != len(inner) - 1:
         return []
     store = stores[0]
-    whole = store.static("atomic") is False and all(constant_of(offset) == 0 for offset in store.offsets)
     shape = d.shaped_type(store.value).shape
-    if not whole or any(ops.table()[op.op].family != "elementwise" or d.shaped_type(op.results[0]).shape != shape for op in applies):
+    if store.static("atomic") is not False or not may_fill(store):
+        return []
+    if any(ops.table()[op.op].family != "elementwise" or d.shaped_type(op.results[0]).shape != shape for op in applies):
         return []
     read = {source for op in applies for operand in op.args if (source := _whole_parameter(operand)) is not None}
     target = store.buffer

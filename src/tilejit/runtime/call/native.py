@@ -33,7 +33,7 @@ _BRIEF_ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_
 """Keeps the GIL: for code that is over before another thread could take it."""
 CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
 EMPTY_CONTEXT = struct.Struct(f"{8 * abi.CONTEXT_SLOTS}x").pack
-"""Makes a context for code that looks at none: new bytes, which only a failure is written into. It takes half as long as a ctypes array, to make and to pass."""
+"""A context for code that looks at none: new bytes, which only a failure is written into. It takes half as long as a ctypes array, to make and to pass."""
 _WORD = (1 << 64) - 1
 
 

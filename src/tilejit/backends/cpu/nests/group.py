@@ -27,6 +27,7 @@ from tilejit.backends.cpu.rules import recipe
 from tilejit.backends.cpu.teams import nests as team_nest
 from tilejit.backends.cpu.teams.atomic import locked, locks_of
 from tilejit.dtypes import BOOL, DType
+from tilejit.passes.in_place import may_fill
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
@@ -34,12 +35,6 @@ from tilejit.types.values import BufferType, ScalarType, Shape, ShapedType
 
 _LONG_ROW = 8
 """Vectors of a row in which it pays to start where the output is aligned."""
-
-
-def _fills_rows(store: d.StoreOp) -> bool:
-    """Whether a store writes its buffer from the first column to the last: only then may the buffer be that of an input (`passes/in_place.py`)."""
-    columns, whole = d.shaped_type(store.value).shape[-1:], d.shaped_type(store.buffer).shape[-1:]
-    return constant_of(store.offsets[-1]) == 0 and not (all(isinstance(size, int) for size in (*columns, *whole)) and columns < whole)
 
 
 def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
@@ -318,7 +313,7 @@ class GroupWriter:
 
     def _may_repeat(self, writes: Sequence[Write]) -> bool:
         """Whether cells may be computed twice: rows mean nothing, and what is written is not read, not even where a caller gives an input as output."""
-        if self.plan.has_rows or self.box.short > 1 or not writes or any(write.store is not None and _fills_rows(write.store) for write in writes):
+        if self.plan.has_rows or self.box.short > 1 or not writes or any(write.store is not None and may_fill(write.store) for write in writes):
             return False
         arrays = [self.store_boxes[write.store] if write.store else self.output_arrays[write.value] for write in writes]
         return all(map(self._is_plain, writes)) and not any(array.tokens & self.read_tokens for array in arrays)
