@@ -93,6 +93,24 @@ def halves(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 
 @pl.jit
+def twice(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * 2.0 + x
+
+
+@pl.jit
+def batch(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.cast(pl.matmul(a, b), pl.FP16, mode="rint")
+
+
+@pl.jit
+def total(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.row_sum(x)
+
+
+@pl.jit
 def down(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         out[:] = pl.col_sum(x)
@@ -121,6 +139,7 @@ def main() -> None:
     agree(layernorm, [half, *(rng.standard_normal((1, 301)).astype(ml_dtypes.bfloat16) for _ in range(2))], [half], 2e-2)
     whole = rng.integers(-(1 << 30), 1 << 30, (2, 301), np.int32)
     agree(shifted, [whole], [whole[:, :1], whole], 0)
+    agree(total, [x], [x[:, :1]], 1e-5)
     for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
         a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((33, 70), (70, 40)))
         for kernel in (product, tile_product):
@@ -134,11 +153,18 @@ def main() -> None:
         agree(of_integers, whole, [np.zeros((128, 128), np.int32)], 0)
 
 
-    for rows in (3, schedule.FEW + 6):
+    for rows in (3, 20, schedule.FEW[-1] + 6):
         scale = rng.standard_normal((40, 1), np.float32)
         x = rng.standard_normal((rows, 48)).astype(ml_dtypes.bfloat16)
         agree(weighed, [x, rng.integers(-9, 9, (40, 48), np.int8), scale], [np.zeros((rows, 40), np.float32)], 1e-4)
         agree(halves, [x.astype(np.float32)], [np.zeros((rows, 24), np.float32)], 0)
+    long = [rng.standard_normal(shape).astype(np.float16) for shape in ((5, 1100), (1100, 40))]
+    agree(product, long, [np.zeros((5, 40), np.float32)], 1e-3)  # in pieces of K
+    for shape in ((2, 1501), (37, 41)):  # cells in a line, all blocks of it whole but the last
+        line = rng.standard_normal(shape, np.float32)
+        agree(twice, [line], [line], 0)
+    several = [rng.standard_normal((3, 17, 17)).astype(np.float16) for _ in range(2)]
+    agree(batch, several, [several[0]], 1e-2)
     agree(down, [rng.standard_normal((70, 19), np.float32)], [np.zeros((1, 19), np.float32)], 1e-5)
     with patch.object(operators, "pays_to_align", lambda pitch, width, uses, work: pitch * width % 16 != 0):  # as if they were large
         for shapes in (((33, 70), (70, 41)), ((33, 72), (72, 41)), ((33, 70), (70, 40))):

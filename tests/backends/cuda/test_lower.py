@@ -78,13 +78,19 @@ def weighed(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Out[pl.Te
         out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), pl.reshape(scale, [1, weight.shape[0]]))
 
 
-def test_a_product_whose_rows_the_run_knows_has_a_kernel_for_few_of_them_that_scales_and_stores_too() -> None:
+def test_a_product_whose_rows_the_run_knows_has_kernels_for_few_of_them_that_scale_and_store_too() -> None:
     given = np.zeros((3, 1024), ml_dtypes.bfloat16), np.zeros((1024, 1024), np.int8), np.zeros((1024, 1), np.float32), np.zeros((3, 1024), np.float32)
     made = planned(weighed, *given)
-    many, few = made.kernels
-    assert all("tl.dot(" in kernel.text and "scale +" in kernel.text.split("tl.dot(")[1] for kernel in (many, few))
-    assert int(few.schedule.split()[2]) < int(many.schedule.split()[2]), "blocks of few columns, so that there are many"
-    assert [type(step) for step in made.entries["weighed"].steps if isinstance(step, plan.Launch | plan.Allocate)] == [plan.Launch, plan.Launch]
+    assert all("tl.dot(" in kernel.text and "scale +" in kernel.text.split("tl.dot(")[1] for kernel in made.kernels)
+    assert [kernel.schedule.split(" ×")[0] for kernel in made.kernels] == ["128", "64", "16"], "rows of a block"
+    assert [type(step) for step in made.entries["weighed"].steps if isinstance(step, plan.Launch | plan.Allocate)] == [plan.Launch] * 3
+    assert not any(row.divisible for kernel in made.kernels for row in kernel.parameters if row.kind == "scalar"), "vectors do not depend on how many rows"
+
+
+def test_a_deep_product_of_few_blocks_is_cut_along_k() -> None:
+    sides = np.zeros((128, 16384), np.float16), np.zeros((16384, 128), np.float16)
+    first, fold = planned(odd_product, *sides, np.zeros((128, 128), np.float32)).kernels
+    assert first.schedule.startswith("16 pieces of K, ") and "tl.dot" in first.text and "range(16)" in fold.text
 
 
 @pl.jit
@@ -148,8 +154,9 @@ def largest(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         out[:] = pl.row_max(x)
 
 
-def test_rows_that_are_only_folded_or_too_long_for_a_gang_run_in_chunks() -> None:
-    folded = planned(largest, np.zeros((4, 50_000), np.float32), np.zeros((4, 1), np.float32))
+def test_many_rows_that_are_only_folded_and_rows_too_long_for_a_gang_run_in_chunks() -> None:
+    assert planned(largest, np.zeros((4, 50_000), np.float32), np.zeros((4, 1), np.float32)).kernels[0].gang > 1, "few rows would leave processors idle"
+    folded = planned(largest, np.zeros((400, 50_000), np.float32), np.zeros((400, 1), np.float32))
     wide = [np.zeros((rows, 600_000), np.float16) for rows in (2, 1, 2)]
     for made, passes in ((folded, 1), (planned(normalised, *wide), 2)):
         assert "in chunks" in made.kernels[0].schedule and made.kernels[0].text.count("for column") == passes

@@ -63,12 +63,18 @@ _FILLED = 264
 
 def cells_of(rows: int | None, columns: int | None, width: int) -> RowSchedule | None:
     """Blocks of columns for cells that need nothing of the rest of their row; None where whole rows are as good: there are many, and none is long."""
-    if columns is not None and padded(columns) <= LONGEST_ROW and (rows is None or rows >= _FILLED or columns <= 1024):
+    fits = columns is not None and padded(columns) <= LONGEST_ROW and not is_uneven(columns, padded(columns))
+    if columns is not None and (columns <= 1024 or (fits and (rows is None or rows >= _FILLED))):
         return None
     wide = min(16384 // max(width, 1), padded(columns or 16384))
-    while columns is not None and wide > 512 and (rows or 1) * -(-columns // wide) < _FILLED:
+    while columns is not None and wide > 512 and ((rows or 1) * -(-columns // wide) < _FILLED or (wide > 2048 and is_uneven(columns, wide))):
         wide //= 2
     return RowSchedule(1, wide, True, max(1, min(8, wide * max(width, 2) // 2048)))
+
+
+def is_uneven(columns: int, wide: int) -> bool:
+    """Whether blocks of so many columns leave more than an eighth of what they hold empty."""
+    return -columns % wide > columns // 8
 
 
 def pull_of(swaps: bool, rows: int | None, columns: int | None, width: int) -> RowSchedule:
@@ -120,8 +126,8 @@ class ProductSchedule:
         return f"{self.rows} × {self.columns} × {self.inner}, {self.warps} warps, {self.stages} stages"
 
 
-FEW = 64
-"""Rows up to which a product is bound by reading its right operand."""
+FEW = (16, 64)
+"""Rows up to which a product is bound by reading its right operand: up to what one instruction of tensor cores takes, and up to what it takes of large ones."""
 PROCESSORS = 132
 """Programs that keep a large GPU busy: what is cut into so many parts runs on any."""
 _SHARED = 227 << 10
@@ -136,23 +142,50 @@ def walkers_of(blocks: int, copied: int) -> int:
     return walkers if copied and blocks > 4 * walkers * PROCESSORS else 0
 
 
-def product_of(rows: int | None, inner: int | None, columns: int | None, batches: int | None, dtype: DType, fast: bool) -> ProductSchedule:
-    """Blocks for a product of M × K × N, as far as it is known while compiling."""
+def product_of(rows: int | None, inner: int | None, columns: int | None, batches: int | None, dtype: DType, fast: bool, read: DType) -> ProductSchedule:
+    """Blocks for a product of M × K × N in `dtype`, as far as it is known while compiling; the right operand lies in memory as `read`."""
     m, k, n, many = rows or 1024, inner or 1024, columns or 1024, batches or 1
     size = dtype.get_byte()
     if size == 4:
         precise = "tf32x3" if fast and m * n * k >= 1 << 24 else "ieee"
-        block = _fitted(m, n, many, ((128, 128), (64, 64), (32, 32)))
+        block = _fitted(m, n, many, 0, ((128, 128), (64, 64), (32, 32)))
         return ProductSchedule(*block, 32, 8 if block[0] == 128 else 4, 3 if precise == "ieee" else 2, precise)
     depth = 64 if size == 2 else 128
     if min(m, n) >= 2048 and m * n * many >= 128 * 256 * PROCESSORS:
         return ProductSchedule(128, 256, depth, 8, 4 if size == 1 or k < 8192 else 3)
-    if m <= FEW and n > 32:  # bound by reading the right operand: many narrow blocks, and enough copies under way in each
-        narrow = _fitted(m, n, many, tuple((max(16, padded(m)), columns) for columns in (128, 64, 32, 16)))
-        deep = min(2 * depth, max(32, padded(k)))
-        return ProductSchedule(*narrow, deep, 4, max(3, min(6, (48 << 10) // (narrow[1] * deep * size) + 1)))
-    block = _fitted(m, n, many, ((128, 128), (64, 128), (64, 64), (32, 64), (16, 64)))
-    return ProductSchedule(*block, min(depth, max(32, padded(k))), 8 if block == (128, 128) else 4, 4 if block != (128, 128) else 3)
+    if m <= FEW[-1] and n > 32:
+        return _narrow(m, n, k, many, depth * 2 // min(read.get_byte(), size) * size, read.get_byte())
+    blocks = ((128, 128), (64, 128), (64, 64), (32, 64), (16, 64))
+    alone = _count(m, n, many, blocks[1]) <= PROCESSORS and 8 * _count(m, n, many, blocks[0]) >= 3 * PROCESSORS
+    block = blocks[0] if alone and min(m, n) >= 128 else _fitted(m, n, many, k // depth, blocks)  # all of them at once: then larger ones take less time
+    return ProductSchedule(*block, min(depth, max(32, padded(k))), 8 if block == (128, 128) else 4, 4 if alone or block != (128, 128) else 3)
+
+
+def _narrow(m: int, n: int, k: int, many: int, depth: int, width: int) -> ProductSchedule:
+    """Blocks of few rows, bound by reading the right operand: narrow ones, so that there are many, and enough copies under way in each."""
+    height = max(16, padded(m))
+    block = next((wide for wide in (128, 64) if _count(m, n, many, (height, wide)) >= PROCESSORS * 3 // 4), 32)
+    alone = height == 16 and _count(m, n, many, (height, block)) < PROCESSORS * 3 // 4  # in so few programs, each has to do with more at once
+    deep = min(256 if alone else depth, max(32, padded(k)))
+    return ProductSchedule(height, block, deep, 8 if alone and deep == 256 else 4, max(3, min(6, (48 << 10) // (block * deep * width) + 1)))
+
+
+def _count(m: int, n: int, many: int, block: tuple[int, int]) -> int:
+    return -(-m // block[0]) * -(-n // block[1]) * many
+
+
+def pieces_of(blocks: int | None, inner: int | None, chosen: ProductSchedule) -> int:
+    """In how many pieces K is cut, for other programs each: where blocks leave most processors idle and have many steps to do. Another kernel adds them up.
+    Those that no tensor core does have short steps."""
+    return _pieces(blocks or PROCESSORS, -(-(inner or 0) // chosen.inner)) if chosen.inner >= 16 else 1
+
+
+def _pieces(blocks: int, steps: int) -> int:
+    return max(1, min(PROCESSORS // max(blocks, 1), steps // _LEAST_STEPS))
+
+
+_LEAST_STEPS = 16
+"""Of a piece of K: fewer take no longer than the launch that adds them up."""
 
 
 def pays_to_align(pitch: int, width: int, uses: int, work: int) -> bool:
@@ -163,11 +196,13 @@ def pays_to_align(pitch: int, width: int, uses: int, work: int) -> bool:
     return pitch * width % 16 != 0 and uses >= 512 and work >= 1 << 29
 
 
-def _fitted(m: int, n: int, many: int, blocks: tuple[tuple[int, int], ...]) -> tuple[int, int]:
+def _fitted(m: int, n: int, many: int, steps: int, blocks: tuple[tuple[int, int], ...]) -> tuple[int, int]:
     """The largest block with which there is work for most processors, no larger than the result: half of a block's size costs more than a few idle ones."""
-    for rows, columns in blocks:
-        if rows <= max(16, padded(m)) and columns <= max(16, padded(n)) and -(-m // rows) * -(-n // columns) * many >= PROCESSORS * 3 // 4:
-            return rows, columns
+    for block in blocks:
+        count = _count(m, n, many, block)
+        fits = block[0] <= max(16, padded(m)) and block[1] <= max(16, padded(n))
+        if fits and count * (_pieces(count, steps) if many == 1 else 1) >= PROCESSORS * 3 // 4:
+            return block
     rows, columns = blocks[-1]
     return min(rows, max(16, padded(m))), min(columns, max(16, padded(n)))
 

@@ -161,14 +161,14 @@ def _plain(value: object) -> object:
 # into kernels -----------------------------------------------------------------------------------------------------------
 
 
-def take_number(out: Writer, value: Number, hint: str) -> Scalar:
-    """A host number inside a kernel: a constant, or a parameter."""
+def take_number(out: Writer, value: Number, hint: str, divisible: bool = False) -> Scalar:
+    """A host number inside a kernel: a constant, or a parameter. `divisible`: wide loads depend on it, so that there is a variant for multiples of 16."""
     dtype, const = value.dtype, value.const
     if const is not None:
         return index(int(const)) if dtype is INDEX else Scalar(repr(const), dtype, None, const)
     if dtype is INDEX:
         narrow = fits32(value.bounds)
-        name = out.parameter(hint, "scalar", "i32" if narrow else "i64", value.expr, divisible=True)
+        name = out.parameter(hint, "scalar", "i32" if narrow else "i64", value.expr, divisible)
         return Scalar(name, INDEX, value.bounds if narrow else None)
     if dtype is BOOL:
         name = out.parameter(hint, "scalar", "i32", Apply("cast", (value.expr,), "INT32", ("BOOL",), (("target_type", "INT32"), ("mode", "round"))))
@@ -184,10 +184,11 @@ def take_number(out: Writer, value: Number, hint: str) -> Scalar:
 
 
 def take_memory(out: Writer, memory: Memory) -> Buffer:
-    """A host buffer inside a kernel: a pointer, and parameters for what only the run knows."""
+    """A host buffer inside a kernel: a pointer, and parameters for what only the run knows. Where cells lie side by side their number decides how many
+    are loaded at once; how many rows there are does not."""
     pointer = out.parameter(memory.name, "pointer", f"*{signature(memory.dtype)}", memory.address, divisible=True)
     dims = tuple(
-        Dim(take_number(out, axis.extent, f"{memory.name}_size{i}"), take_number(out, axis.stride, f"{memory.name}_stride{i}"))
+        Dim(take_number(out, axis.extent, f"{memory.name}_size{i}", axis.stride.const == 1), take_number(out, axis.stride, f"{memory.name}_stride{i}", True))
         for i, axis in enumerate(memory.axes)
     )
     return Buffer(pointer, index(0), dims, memory.dtype, memory.root)

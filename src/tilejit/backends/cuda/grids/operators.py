@@ -118,7 +118,7 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
         return gemm.Product(sides[0], sides[1], rows, columns, inner, work, result.is_integer, zeros)
 
     ends = _Ending(frame, op, group, shape)
-    gemm.launch(frame, name, make, sizes, widest, ends.at, batches)
+    gemm.launch(frame, name, make, sizes, widest, ends.at, batches, right.dtype)
     ends.settle()
 
 
@@ -176,7 +176,7 @@ class _Ending:
                 target = host.take_memory(kernel.out, self.rooms[self.op.results[0]])
                 body.store_tile(acc, _batch_of(kernel, target, self.shape[:-2], batch), (row, column))
             else:
-                self._nest(kernel, acc, row, column)
+                self._nest(kernel, acc, row, column, batch)
 
         return end
 
@@ -198,7 +198,7 @@ class _Ending:
             text = elementwise.held(body.out, elementwise.convert(body.out, f"({text})", acc.dtype, dtype), dtype)
         return Tile(body.out.let(name_hint(self.op.results[0]) or "product", text), dtype, acc.shape, acc.valid)
 
-    def _nest(self, kernel: Making, acc: Tile, row: Scalar, column: Scalar) -> None:
+    def _nest(self, kernel: Making, acc: Tile, row: Scalar, column: Scalar, batch: Scalar) -> None:
         from tilejit.backends.cuda.nests.launches import aliases_of, as_buffer, leaving, room_for, store_window
         from tilejit.backends.cuda.nests.merge import inner_of
         from tilejit.backends.cuda.nests.nest import Nest
@@ -222,7 +222,7 @@ class _Ending:
             for operand in member.operands if isinstance(member, d.ApplyOp) else [member.value]:
                 if isinstance(found := self.frame.values.get(operand), Memory) and operand not in nest.inside:
                     nest.sources[operand] = as_buffer(kernel, found, self.shape)
-        nest.first, nest.here = row, acc.valid[0]
+        nest.first, nest.here = numbers.add(numbers.mul(batch, shape[-2]), row), acc.valid[0]
         saved, body.nest = body.nest, True
         nest._columns(column, acc.valid[1], members)
         body.nest = saved

@@ -179,7 +179,7 @@ def _until(segments: Sequence[Segment], place: int, group: Sequence[Operation]) 
 def _epilogue_of(frame: Frame, segments: Sequence[Segment], place: int) -> list[Operation] | None:
     """The nest after a product that works on its result cell by cell, and is the only one to use it."""
     op = segments[place][1][0]
-    if len(segments[place][1]) > 1 or not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "matmul" or d.shaped_type(op.results[0]).rank != 2:
+    if len(segments[place][1]) > 1 or not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "matmul" or d.shaped_type(op.results[0]).rank < 2:
         return None
     for kind, members in segments[place + 1 :]:
         if kind == "host" and _is_early(members[0], op):
@@ -189,10 +189,17 @@ def _epilogue_of(frame: Frame, segments: Sequence[Segment], place: int) -> list[
         inner = inner_of(members)
         shape = d.shaped_type(op.results[0]).shape
         fits = all(is_member(member) and folds(member) is None for member in inner) and d.shaped_type(space_of(inner)).shape == shape
+        fits = fits and (len(shape) == 2 or all(d.shaped_type(value).shape == shape for value in _cells_of(inner)))  # nothing is used for several of a batch
         only = all(use.operation in inner for use in op.results[0].uses)
         used = any(op.results[0] in member.operands for member in inner)
         return members if fits and only and used else None
     return None
+
+
+def _cells_of(members: Sequence[d.ApplyOp | d.StoreOp]) -> list[SSAValue]:
+    """What members compute with."""
+    values = [value for member in members for value in ([member.value] if isinstance(member, d.StoreOp) else [*member.operands, *member.results])]
+    return [value for value in values if isinstance(d.type_of(value), ShapedType)]
 
 
 def _segments(frame: Frame, block: Block, known: set[SSAValue]) -> list[Segment] | None:

@@ -38,12 +38,12 @@ _Key = SSAValue | tuple[str, SSAValue]
 K = TypeVar("K")
 
 
-def suits(members: Sequence[Member]) -> bool:
-    """Whether a row is needed again after it was folded, and what is folded goes into a word."""
+def suits(members: Sequence[Member], few: bool) -> bool:
+    """Whether a row is needed again after it was folded, or rows are too few for one program each, and what is folded goes into a word."""
     folded = [op for op in members if folds(op) == "row"]
     narrow: set[SSAValue] = {op.results[0] for op in members if isinstance(op, d.ApplyOp) and d.shaped_type(op.results[0]).shape[-1] == 1}
     ends = [op for op in members if isinstance(op, d.StoreOp) and is_wide(op, narrow)]
-    return bool(folded and ends) and all(map(_tells, folded))
+    return bool(folded and (ends or few)) and all(map(_tells, folded))
 
 
 def _tells(op: Member) -> bool:

@@ -18,7 +18,7 @@ from tilejit.backends.cuda.nests.members import Member, folds, is_member, member
 from tilejit.backends.cuda.nests.merge import inner_of
 from tilejit.backends.cuda.nests.nest import Nest, merged
 from tilejit.backends.cuda.program.rows import fold, neutral
-from tilejit.backends.cuda.schedule import LONGEST_ROW, PROCESSORS, RowSchedule, again_of, cells_of, rows_of
+from tilejit.backends.cuda.schedule import LONGEST_ROW, PROCESSORS, RowSchedule, again_of, cells_of, is_uneven, rows_of
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.types import computed_in, padded
 from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, index
@@ -173,17 +173,21 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
     read = [found for member in members for value in member.operands if isinstance(found := frame.values.get(value), Memory)]
     width = max((memory.dtype.get_byte() for memory in read), default=4)
     sizes = [size.const if isinstance(size.const, int) else None for size in (count, shape[-1])]
+    targets = {member: store_window(frame, member) for member in members if isinstance(member, d.StoreOp)}
+    taken = {value: room_for(frame, value) for value in outputs}
     cells = cells_of(sizes[0], sizes[1], width) if _cell_by_cell(members) else None
-    shared = gangs.schedule_of(sizes[1], width, frame.state.interpreted) if _is_long(sizes[1]) and gangs.suits(members) else None
+    if _is_line(members, [*read, *targets.values(), *taken.values()], shape, width):
+        count, shape = host.number(1), (host.number(1), host.product(shape))
+        cells = cells_of(1, shape[1].const if isinstance(shape[1].const, int) else None, width)
+    few = sizes[0] is not None and sizes[0] < PROCESSORS
+    shared = gangs.schedule_of(sizes[1], width, frame.state.interpreted) if _is_long(sizes[1]) and gangs.suits(members, few) else None
     suited = cells or shared or rows_of(sizes[0], sizes[1], width, len(members))
     kernel = frame.kernel(name)
-    taken = {value: room_for(frame, value) for value in outputs}
     nest = Nest(kernel.body, members, tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), suited, handed=handed)
-    for value, room in taken.items():
-        nest.outputs[value] = as_buffer(kernel, room, shape)
+    nest.outputs.update({value: as_buffer(kernel, room, shape) for value, room in taken.items()})
     for member in members:
         if isinstance(member, d.StoreOp):
-            nest.targets[member] = as_buffer(kernel, store_window(frame, member), shape)
+            nest.targets[member] = as_buffer(kernel, targets[member], shape)
         for operand in member.operands if isinstance(member, d.ApplyOp) else [member.value]:
             if isinstance(found := frame.values.get(operand), Memory) and operand not in nest.inside:
                 nest.sources[operand] = as_buffer(kernel, found, shape)
@@ -221,6 +225,17 @@ def _is_long(columns: int | None) -> TypeGuard[int]:
     return columns is not None and padded(columns) > LONGEST_ROW
 
 
+def _is_line(members: Sequence[Member], memories: Sequence[Memory], shape: Sequence[Number], width: int) -> bool:
+    """Whether rows of an odd length are better taken as one line: cells lie as they do in all memory that is used, and none is used for several of them."""
+    columns, total = shape[-1].const, host.product(shape).const
+    if not isinstance(columns, int) or not isinstance(total, int) or not 1024 < total < 1 << 31 or shape[0].const == 1 or not _cell_by_cell(members):
+        return False
+    values = [value for member in members for value in ([member.value] if isinstance(member, d.StoreOp) else [*member.operands, *member.results])]
+    same = len({d.shaped_type(value).shape for value in values if isinstance(d.type_of(value), ShapedType)}) == 1
+    lies = all(host.is_contiguous(memory) and len(memory.axes) == len(shape) and host.product(memory.shape).const == total for memory in memories)
+    return same and lies and (columns * width % 16 != 0 or is_uneven(columns, padded(columns)))
+
+
 def _cell_by_cell(members: Sequence[Member]) -> bool:
     """Whether no cell needs another one of its row, and all results are as wide as the space."""
     made = [member.results[0] if isinstance(member, d.ApplyOp) else member.value for member in members]
@@ -229,6 +244,8 @@ def _cell_by_cell(members: Sequence[Member]) -> bool:
 
 def as_buffer(kernel: Making, memory: Memory, shape: Sequence[Number]) -> Buffer:
     axes = memory.axes
+    if len(shape) == 2 and len(axes) > 1 and shape[0].const == 1 and axes[-2].extent.const != 1:  # all its cells in a line
+        axes = (Axis(shape[1], host.number(1)),)
     if len(axes) == 1 and len(shape) == 2:
         axes = (Axis(host.number(1), axes[0].extent), *axes)
     return host.take_memory(kernel.out, Memory(memory.address, axes, memory.dtype, memory.root, memory.name))
@@ -306,13 +323,13 @@ def _parts(op: d.ApplyOp, lead: Number, height: Number, columns: Number, chosen:
         return 1
     tall, wide = int(height.const or 0), int(columns.const or 0)
     across = -(-wide // chosen.columns)
-    return max(1, min(64, tall // (8 * chosen.rows), 8 * PROCESSORS // max(across, 1)))
+    return max(1, min(256, tall // (8 * chosen.rows), 8 * PROCESSORS // max(across, 1)))
 
 
 def _fold_parts(frame: Frame, op: d.ApplyOp, partial: Memory, room: Memory, parts: int, columns: Number, name: str) -> None:
     """What the pieces gave, folded once more."""
     kernel = frame.kernel(f"{name}_fold")
-    width, combine = 64, str(ops.table()[op.op].attrs["combine"])
+    width, combine = min(64, 8192 // padded(parts)), str(ops.table()[op.op].attrs["combine"])
     body, out = kernel.body, kernel.out
     source, target = host.take_memory(out, partial), host.take_memory(out, room)
     program = out.program()
@@ -346,8 +363,8 @@ def _producers(frame: Frame, op: d.ApplyOp, inner: Sequence[Member]) -> list[Mem
 
 
 def _column_schedule(lead: Number, height: Number, columns: Number) -> RowSchedule:
-    wide = 64 if columns.const is None or not isinstance(columns.const, int) or columns.const > 32 else 32
-    return RowSchedule(32, wide, True, 4)
+    wide = min(64, max(8, padded(columns.const))) if isinstance(columns.const, int) else 64
+    return RowSchedule(2048 // wide, wide, True, 4)
 
 
 def fill(frame: Frame, memory: Memory, value: float, op: Operation) -> None:

@@ -85,12 +85,23 @@ class Nest:
         if isinstance(self.rows.const, int) and self.rows.const % here == 0:
             self.here = index(here)
         if first_column is not None:
-            self._columns(first_column, self._size(first_column), self.members)
+            self._block(first_column)
         elif self.schedule.chunked:
             self._passes()
         else:
             self._columns(index(0), self.columns, self.members)
         body.nest = saved
+
+    def _block(self, first: Scalar) -> None:
+        """All members for one block of columns. Masks of an odd number of cells would part vectors: in a line of so many only the last block has them."""
+        size, width, columns = self._size(first), self.schedule.columns, self.columns.const
+        if not isinstance(columns, int) or columns % 16 == 0 or self.rows.const != 1 or size.const is not None:
+            self._columns(first, size, self.members)
+            return
+        with self.body.out.block(f"if {size.text} == {width}:"):
+            self._columns(first, index(width), self.members)
+        with self.body.out.block("else:"):
+            self._columns(first, size, self.members)
 
     def _columns(self, first: Scalar, size: Scalar, members: Sequence[Member]) -> None:
         """All `members` for one block of columns."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.frame import Frame, Making
-from tilejit.backends.cuda.control_plane.host import Number
+from tilejit.backends.cuda.control_plane.host import Memory, Number
 from tilejit.backends.cuda.products import descriptors, dot
 from tilejit.backends.cuda.program.body import Body
-from tilejit.backends.cuda.schedule import FEW, ProductSchedule, product_of, walkers_of
+from tilejit.backends.cuda.schedule import FEW, ProductSchedule, pieces_of, product_of, walkers_of
 from tilejit.backends.cuda.text import numbers
 from tilejit.backends.cuda.text.types import DECODED, register
 from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, full, index
@@ -25,6 +25,9 @@ TOGETHER = 1024
 
 SUMMED = ProductSchedule(32, 32, 8, 4, 1)
 """Blocks of products that no tensor core does: all products of a step are in registers before they are summed up."""
+
+_FOLDED = (16, 64)
+"""Rows and columns of a block whose pieces of K are summed up."""
 
 Epilogue = Callable[[Body, Tile, Scalar, Scalar], None]
 """Takes the accumulator of a block, and its first row and column."""
@@ -60,18 +63,19 @@ def launch(
     dtype: DType,
     epilogue: Callable[[Making, Scalar], Epilogue],
     batches: Number,
+    read: DType | None = None,
 ) -> None:
-    """Write and launch the kernel of a product of M × K × N; `make` gives the operands of a batch. Where only the run knows whether rows are few there is
-    a kernel for either case, and the other one has no programs: blocks that suit many rows leave most of a GPU idle when there are few."""
+    """Write and launch the kernel of a product of M × K × N in `dtype`, its right operand in memory as `read`; `make` gives the operands of a batch. Where
+    only the run knows whether rows are few there are several kernels, and all but one have no programs: blocks that suit many rows leave a GPU idle then."""
     rows, inner, columns = shape
     summed = dtype is FP64 or (dtype.is_integer and dtype is not INT8)
     for most, share in [(None, host.number(1))] if summed else _cases(frame, rows):
         depth, wide, many = (size.const if isinstance(size.const, int) else None for size in (inner, columns, batches))
         kernel = frame.kernel(name)
-        chosen = SUMMED if summed else product_of(most, depth, wide, many, dtype, frame.state.options.fast_math)
+        chosen = SUMMED if summed else product_of(most, depth, wide, many, dtype, frame.state.options.fast_math, read or dtype)
         chosen = frame.state.book.product(name, chosen, summed)
         down = host.number(1) if most is not None and most <= chosen.rows else host.ceildiv(rows, host.number(chosen.rows))
-        _launch(frame, kernel, (make, epilogue), chosen, (rows, columns), (down, batches, share))
+        _launch(frame, kernel, (make, epilogue), chosen, (rows, inner, columns), (down, batches, share))
 
 
 def _cases(frame: Frame, rows: Number) -> list[tuple[int | None, Number]]:
@@ -79,10 +83,13 @@ def _cases(frame: Frame, rows: Number) -> list[tuple[int | None, Number]]:
     if isinstance(rows.const, int):
         return [(rows.const, host.number(1))]
     least, most = rows.bounds or host.EXTENT
-    if most <= FEW or least > FEW:
-        return [(FEW if most <= FEW else None, host.number(1))]
-    few = frame.named(host.maximum(host.minimum(host.sub(host.number(FEW + 1), rows), host.number(1)), host.number(0)), "few")
-    return [(None, frame.named(host.sub(host.number(1), few), "many")), (FEW, few)]
+    limits = [limit for limit in FEW if limit >= least]
+    limits = limits[: 1 + next((at for at, limit in enumerate(limits) if most <= limit), len(limits))]
+    upto = [frame.named(host.maximum(host.minimum(host.sub(host.number(limit + 1), rows), host.number(1)), host.number(0)), "few") for limit in limits]
+    if not limits or most > limits[-1]:
+        limits, upto = [*limits, None], [*upto, host.number(1)]
+    shares = [frame.named(host.sub(share, before), "share") for before, share in zip([host.number(0), *upto], upto, strict=False)]
+    return list(zip(limits, shares, strict=True))[::-1]
 
 
 def _launch(
@@ -90,32 +97,74 @@ def _launch(
     kernel: Making,
     parts: tuple[Callable[[Making, Scalar], Product], Callable[[Making, Scalar], Epilogue]],
     chosen: ProductSchedule,
-    sizes: tuple[Number, Number],
+    sizes: tuple[Number, Number, Number],
     counts: tuple[Number, Number, Number],
 ) -> None:
     """One kernel of a product with these blocks: blocks of rows, batches, and 1 or 0 of it."""
     make, epilogue = parts
-    rows, columns = sizes
+    rows, inner, columns = sizes
     down, batches, share = counts
     out = kernel.out
     down = frame.named(down, "down")
     across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
-    programs = frame.named(host.mul(host.mul(host.mul(down, across), batches), share), "programs")
+    blocks = host.mul(host.mul(down, across), batches)
+    pieces = pieces_of(_known(blocks), _known(inner), chosen) if batches.const == 1 else 1
+    programs = frame.named(host.mul(host.mul(blocks, host.number(pieces)), share), "programs")
     tall, wide = host.take_number(out, down, "down"), host.take_number(out, across, "across")
     program = out.program()
-    batch = index(0)
-    if batches.const != 1:
+    batch = piece = index(0)
+    if batches.const != 1 or pieces > 1:
         each = numbers.mul(tall, wide)
-        batch = Scalar(out.let("batch", f"{program} // {each.text}"), INDEX, (0, batches.bounds[1]) if batches.bounds else None)
+        batch = Scalar(out.let("batch" if pieces == 1 else "piece", f"{program} // {each.text}"), INDEX, (0, batches.bounds[1]) if batches.bounds else None)
         program = out.let("tile", f"{program} % {each.text}")
+    if pieces > 1:
+        batch, piece = index(0), Scalar(batch.text, INDEX, (0, pieces - 1))
     first_row, first_column = _grouped(out, program, tall, wide, chosen, rows, columns)
     product = make(kernel, batch)
     described = isinstance(programs.const, int) and can_be_described(product, chosen, programs.const)
     if described and isinstance(programs.const, int):
         out.blocks = programs.const
-    tile = accumulate(kernel.body, product, chosen, first_row, first_column, described)
-    epilogue(kernel, batch)(kernel.body, tile, first_row, first_column)
-    frame.finish(kernel, programs, chosen)
+    if pieces == 1:
+        tile = accumulate(kernel.body, product, chosen, first_row, first_column, described)
+        epilogue(kernel, batch)(kernel.body, tile, first_row, first_column)
+        frame.finish(kernel, programs, chosen)
+        return
+    partial = frame.allocate([host.number(pieces), rows, columns], product.work, "partial")
+    depth = -(-(_known(inner) or 0) // (pieces * chosen.inner)) * chosen.inner
+    first = numbers.mul(piece, index(depth))
+    tile = accumulate(kernel.body, product, chosen, first_row, first_column, False, (first, numbers.minimum(numbers.add(first, index(depth)), product.inner)))
+    kernel.body.store_tile(tile, _piece(host.take_memory(out, partial), piece), (first_row, first_column))
+    frame.finish(kernel, programs, chosen, note=f"{pieces} pieces of K, ")
+    _fold(frame, frame.kernel(f"{out.name}_fold"), partial, epilogue, share)
+
+
+def _known(number: Number) -> int | None:
+    return number.const if isinstance(number.const, int) else None
+
+
+def _piece(partial: Buffer, piece: Scalar) -> Buffer:
+    return replace(partial, offset=numbers.add(partial.offset, numbers.mul(piece, partial.dims[0].stride)), dims=partial.dims[1:])
+
+
+def _fold(frame: Frame, kernel: Making, partial: Memory, epilogue: Callable[[Making, Scalar], Epilogue], share: Number) -> None:
+    """The sum of what was computed of pieces of K, and what follows it."""
+    pieces, rows, columns = partial.shape
+    out, body = kernel.out, kernel.body
+    across = host.ceildiv(columns, host.number(_FOLDED[1]))
+    programs = frame.named(host.mul(host.mul(host.ceildiv(rows, host.number(_FOLDED[0])), across), share), "programs")
+    source, wide = host.take_memory(out, partial), host.take_number(out, frame.named(across, "across"), "across")
+    program, most = out.program(), [size.bounds[1] if size.bounds else (1 << 31) - 1 for size in (rows, columns)]
+    row = Scalar(out.let("row", f"({program} // {wide.text}) * {_FOLDED[0]}"), INDEX, (0, most[0]))
+    column = Scalar(out.let("column", f"({program} % {wide.text}) * {_FOLDED[1]}"), INDEX, (0, most[1]))
+    ends = zip(source.dims[1:], (row, column), _FOLDED, strict=True)
+    valid = tuple(_named(body, part(dim.extent, start, block), "size") for dim, start, block in ends)
+    acc, piece = out.fresh("acc"), out.fresh("piece")
+    out.line(f"{acc} = tl.zeros({_text(_FOLDED)}, {register(partial.dtype)})")
+    with out.block(f"for {piece} in range({pieces.const}):"):
+        at = _piece(source, Scalar(piece, INDEX, (0, int(pieces.const or 1) - 1)))
+        out.line(f"{acc} += {body.load_tile(at, (row, column), _FOLDED, valid, 'x').text}")
+    epilogue(kernel, index(0))(body, Tile(acc, partial.dtype, _FOLDED, valid), row, column)
+    frame.finish(kernel, programs, warps=4)
 
 
 def _grouped(out: object, program: str, tall: Scalar, wide: Scalar, chosen: ProductSchedule, rows: Number, columns: Number) -> tuple[Scalar, Scalar]:
@@ -144,8 +193,10 @@ def part(size: Scalar, first: Scalar, block: int) -> Scalar:
     return numbers.minimum(numbers.sub(size, first), index(block))
 
 
-def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scalar, column: Scalar, described: bool) -> Tile:
-    """The sum over K of one block; `described`: its tiles are copied by descriptors."""
+def accumulate(
+    body: Body, product: Product, chosen: ProductSchedule, row: Scalar, column: Scalar, described: bool, piece: tuple[Scalar, Scalar] | None = None
+) -> Tile:
+    """The sum over K of one block, or over a piece of K; `described`: its tiles are copied by descriptors."""
     out = body.out
     shape = (chosen.rows, chosen.columns)
     work = product.work
@@ -163,12 +214,13 @@ def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scala
         down = body.named("rows", part(left.dims[0].extent, row, chosen.rows)), left.dims[1].extent
     if product.zeros[1]:
         across = right.dims[0].extent, body.named("columns", part(right.dims[1].extent, column, chosen.columns))
-    with out.block(f"for {k} in range(0, {product.inner.text}, {chosen.inner}):"):
+    begin, end = piece or (index(0), product.inner)
+    with out.block(f"for {k} in range({begin.text}, {end.text}, {chosen.inner}):"):
         step = Scalar(k, INDEX, bounds)
         if described:
             a, b = _described(body, left, right, chosen, (row, step, column))
         else:
-            near, far = (_named(body, part(size, step, chosen.inner)) for size in (down[1], across[0]))
+            near, far = (_named(body, part(size, step, chosen.inner), "inner") for size in (down[1], across[0]))
             a = body.load_tile(left, (row, step), (chosen.rows, chosen.inner), (down[0], near), "a")
             b = body.load_tile(right, (step, column), (chosen.inner, chosen.columns), (far, across[1]), "b")
         if kind is not None:
@@ -185,8 +237,8 @@ def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scala
     return Tile(acc, work, shape, valid)
 
 
-def _named(body: Body, inner: Scalar) -> Scalar:
-    return inner if inner.const is not None else body.named("inner", inner)
+def _named(body: Body, size: Scalar, hint: str) -> Scalar:
+    return size if size.const is not None else body.named(hint, size)
 
 
 def can_be_described(product: Product, chosen: ProductSchedule, programs: int) -> bool:

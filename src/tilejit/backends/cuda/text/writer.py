@@ -6,7 +6,7 @@ import keyword
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilejit.backends.cuda.plan import Apply, Expr, Parameter, Var
 from tilejit.backends.cuda.text import library
@@ -105,8 +105,9 @@ class Writer:
 
     def parameter(self, hint: str, kind: str, type: str, argument: Expr | None, divisible: bool = False) -> str:
         """A parameter that takes `argument`; equal arguments share one."""
-        for parameter, given in self.parameters:
+        for at, (parameter, given) in enumerate(self.parameters):
             if parameter.kind == kind and parameter.type == type and given == argument and (argument is not None or kind != "scalar"):
+                self.parameters[at] = (replace(parameter, divisible=parameter.divisible or divisible), given)
                 return parameter.name
         name = self.fresh(hint)
         self.parameters.append((Parameter(name, kind, type, divisible), argument))  # type: ignore[arg-type]
