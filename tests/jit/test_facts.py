@@ -6,11 +6,13 @@ import ast
 import json
 import linecache
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -281,12 +283,62 @@ def result_of(kernel: Any) -> float:
     return float(out[0, 0])
 
 
-def test_a_kernel_whose_text_changed_since_its_import_is_refused(tmp_path: Path) -> None:
+MAKER = "def make():\n    @pl.jit\n    def g(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n        out[:] = x * twice(1.0)\n    return g\n"
+
+
+def test_a_kernel_is_what_was_imported_whatever_its_file_says_now(tmp_path: Path) -> None:
     path = tmp_path / "changed.py"
     scope = imported(path, HEAD + BODY)
     path.write_text(HEAD + BODY.replace("twice(1.0)", "twice(2.5)"))
+    assert result_of(scope["f"]) == 2.0
+
+
+def test_a_kernel_made_after_its_text_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "changed_maker.py"
+    scope = imported(path, HEAD + MAKER)
+    path.write_text(HEAD + MAKER.replace("twice(1.0)", "twice(2.5)"))
+    kernel = scope["make"]()
     with pytest.raises(StaleCaptureError, match="is not what it was when it was imported"):
-        result_of(scope["f"])
+        result_of(kernel)
+    path.write_text(HEAD + MAKER)
+    assert result_of(kernel) == 2.0, "the text is back"
+
+
+def test_a_docstring_that_is_also_a_constant_of_the_body_counts(tmp_path: Path) -> None:
+    path = tmp_path / "docstring.py"
+    text = MAKER.replace("        out", '        """two"""\n        out').replace("twice(1.0)", "(2.0 if WAY == 'two' else 3.0)")
+    scope = imported(path, HEAD + "WAY = 'two'\n" + text)
+    path.write_text(HEAD + "WAY = 'two'\n" + text.replace("two", "six"))
+    with pytest.raises(StaleCaptureError, match="is not what it was when it was imported"):
+        result_of(scope["make"]())
+
+
+def test_of_two_texts_with_one_code_none_is_taken_for_the_other(tmp_path: Path) -> None:
+    """Annotations of locals leave no trace in code."""
+    path = tmp_path / "twins.py"
+    twins = "def make(half):\n"
+    for way, dtype in (("half", "FP16"), ("not half", "FP32")):
+        body = BODY.replace("out[:] = x * twice(1.0)", f"n: pl.Scalar[pl.{dtype}] = 0.1\n    out[:] = x * n")
+        twins += f"    if {way}:\n        def inner():\n{indent(body, ' ' * 12)}            return f\n"
+    twins += "    return inner\n"
+    scope = imported(path, HEAD + twins)
+    first, second = scope["make"](True), scope["make"](False)
+    assert result_of(first()) == float(np.float16(0.1))
+    path.write_text("# one line more\n" + HEAD + twins)
+    assert result_of(first()) == float(np.float16(0.1)), "its text was read before"
+    with pytest.raises(StaleCaptureError, match="is not what it was when it was imported"):
+        result_of(second())
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+def test_a_script_that_is_edited_and_run_again_is_read_again(absolute: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = str(tmp_path / "script.py") if absolute else "script.py"
+    text = BODY.replace("out[:]", "n: pl.Scalar[pl.FP32] = 0.1\n    out[:]").replace("twice(1.0)", "n")
+    for dtype, number in (("FP32", np.float32(0.1)), ("FP16", np.float16(0.1)), ("FP32", np.float32(0.1))):
+        Path(name).write_text(HEAD + text.replace("FP32", dtype))
+        os.utime(name, (1, 1))
+        assert result_of(runpy.run_path(name)["f"]) == float(number)
 
 
 @pytest.mark.parametrize("text", [HEAD.replace("# a comment\n", "") + BODY, "\n\n" + HEAD + BODY, HEAD + BODY + "\n# below\n"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import opcode
 import sys
 from collections.abc import Iterator
 from types import CodeType
@@ -10,6 +11,9 @@ from typing import cast
 
 _HAS_DOCSTRING = 0x4000000
 """Flag of code objects since Python 3.13; before, the first constant of a function is its docstring or None."""
+
+_LOADS = frozenset(opcode.hasconst)
+"""Instructions whose argument is the number of a constant."""
 
 _RUN_TIME_FLAGS = 0xFFFF
 """Flags that the interpreter looks at; those above say which future statements the compiler saw."""
@@ -49,4 +53,8 @@ def _sorted(value: object) -> object:
 
 
 def _is_docstring(code: CodeType) -> bool:
+    """Whether the first constant is a docstring and nothing else: one that equals a text of the body is that text too."""
+    instructions = code.co_code
+    if any(op in _LOADS and number == 0 for op, number in zip(instructions[::2], instructions[1::2], strict=True)):
+        return False
     return bool(code.co_flags & _HAS_DOCSTRING) if sys.version_info >= (3, 13) else not code.co_name.startswith("<")

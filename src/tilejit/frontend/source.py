@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import io
-import linecache
-import os
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,36 +58,25 @@ def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], b
     if not isinstance(plain, PythonFunction):
         raise TypeError(f"expected a Python function, got {plain!r}")
     code = plain.__code__
-    whole = _lines_of(plain)
+    whole = texts.lines_of(plain)
     if not 0 < code.co_firstlineno <= len(whole):
         raise SourceNotFoundError(
             f"the source of `{plain.__qualname__}` cannot be found ({code.co_filename})",
             help="define it in a file or a notebook cell, run the file by its name instead of through a pipe, or register the text with linecache; "
-            "without its source (TILEJIT_RUN_ONLY=1) a kernel is found if its .pyc was compiled under the file name that the cache was filled with",
+            "without its source (TILEJIT_RUN_ONLY=1) a kernel is found if its .pyc was compiled under the file name that the cache was filled with "
+            "and its body annotates no local names, which a .pyc does not keep",
         )
     block = _block(code, whole, code.co_firstlineno)
     if known is not None and known(block):
         return block
     line = _present_line(code, whole)
-    if line is None and texts.has_file(code):  # one that was replaced by another of the same size and time
-        linecache.cache.pop(code.co_filename, None)
-        whole = _lines_of(plain)
-        line = _present_line(code, whole)
     if line is None:
+        texts.forget(code)
         raise StaleCaptureError(
             f"the text of `{code.co_qualname}` is not what it was when it was imported: {code.co_filename} changed meanwhile",
             help="reload the module (importlib.reload) or start a new process, so that text and code agree",
         )
     return _block(code, whole, line)
-
-
-def _lines_of(function: PythonFunction) -> list[str]:
-    filename = function.__code__.co_filename
-    if not _remember(filename):
-        if not texts.has_file(function.__code__):
-            return texts.lines_of(function)
-        linecache.checkcache(filename)
-    return linecache.getlines(filename, function.__globals__)
 
 
 def _block(code: CodeType, whole: list[str], line: int) -> FunctionBlock:
@@ -104,7 +91,15 @@ def _present_line(code: CodeType, whole: list[str]) -> int | None:
     there = [other for other in codes if other.co_qualname == code.co_qualname and digest_of(other) == own]
     if not there and any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
         return code.co_firstlineno  # pytest rewrote its assertions
-    return min((other.co_firstlineno for other in there), key=lambda line: abs(line - code.co_firstlineno), default=None)
+    lines = [other.co_firstlineno for other in there]
+    if len(lines) > 1 and code.co_firstlineno not in lines and len({_words(_block(code, whole, line)) for line in lines}) > 1:
+        return None  # which of them it was cannot be told: annotations of locals leave no trace in code
+    return min(lines, key=lambda line: abs(line - code.co_firstlineno), default=None)
+
+
+def _words(block: FunctionBlock) -> str:
+    """A definition without its place."""
+    return ast.dump(parsed(block).node)
 
 
 def parsed(block: FunctionBlock) -> FunctionText:
@@ -117,30 +112,6 @@ def parsed(block: FunctionBlock) -> FunctionText:
         lines = inspect.getblock(block.whole[first_line - 1 :])
         module = parse_lines(lines, first_line, source)
     return FunctionText(_definition(module, block.name, source), source, comments_of(lines, first_line))
-
-
-def _remember(filename: str) -> bool:
-    """Read a plain UTF-8 file that linecache does not have into it without its search for an encoding, which is a tenth of a warm start; anything else is
-    left to it."""
-    if filename in linecache.cache or not os.path.isabs(filename):
-        return False
-    try:
-        file = os.open(filename, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        try:
-            facts = os.fstat(file)
-            data = os.read(file, facts.st_size + 1)
-        finally:
-            os.close(file)
-        strange = data.startswith(b"\xef\xbb\xbf") or b"\r" in data or any(b"coding" in line for line in data.split(b"\n", 2)[:2])
-        if not data or len(data) != facts.st_size or strange:
-            return False
-        lines = data.decode().split("\n")
-    except (OSError, UnicodeDecodeError):
-        return False
-    if not lines[-1]:
-        lines.pop()
-    linecache.cache[filename] = (facts.st_size, facts.st_mtime, [line + "\n" for line in lines], filename)
-    return True
 
 
 def _end(lines: Sequence[str], start: int) -> int:

@@ -1,5 +1,5 @@
-"""The text of code that came from no file: `python -c`, a script on stdin, the prompt, `exec`. Python keeps only the code, so
-places that may still hold the text are asked, and it counts if it compiles to that very code."""
+"""The text of code. Python keeps only the code, so that of a file is read when a kernel is made of it, before anybody edits the file. For code that came
+from no file (`python -c`, a script on stdin, the prompt, `exec`) places that may still hold the text are asked, and it counts if it compiles to that very code."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import linecache
 import os
 import stat
 import sys
+import tokenize
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -37,22 +38,61 @@ def has_file(code: CodeType) -> bool:
 
 
 def remember(function: object) -> None:
-    """Look for the text of a function now, while those who made it are still running."""
-    if isinstance(function, PythonFunction) and not has_file(function.__code__):
+    """Look for the text of a function now: those who made it are still running, and its file is as it was imported."""
+    if isinstance(function, PythonFunction):
         lines_of(function)
 
 
 def lines_of(function: PythonFunction) -> list[str]:
-    """The lines of the text that a function was compiled from, which is in no file; none if nobody has it any more."""
+    """The lines of the text that a function was compiled from; none if nobody has it any more."""
     code = function.__code__
     kept = _kept.get(id(code))
     if kept is not None and kept[0]() is code:
         return kept[1]
-    lines = _anonymous(code) if code.co_filename in ANONYMOUS else linecache.getlines(code.co_filename, function.__globals__) or None
+    if code.co_filename in ANONYMOUS:
+        lines = _anonymous(code)
+    else:
+        lines = _of_file(code.co_filename) or linecache.getlines(code.co_filename, function.__globals__) or None
     if lines is not None:  # whether they are those of the code is for whoever reads them
         place = id(code)
         _kept[place] = weakref.ref(code, lambda _: _kept.pop(place, None)), lines
     return lines or []
+
+
+def forget(code: CodeType) -> None:
+    """Look for the text of a code anew when it is needed: what was found is another one."""
+    _kept.pop(id(code), None)
+
+
+_files: dict[str, tuple[object, list[str]]] = {}
+"""By name: what tells the state of a file, and its lines, for all functions of it."""
+
+
+def _of_file(filename: str) -> list[str] | None:
+    """The lines of a file as it is now; None if there is none. A text that somebody registered under its name is not that of the file."""
+    registered = linecache.cache.get(filename)
+    if registered is not None and (len(registered) == 1 or registered[1] is None):
+        return None
+    try:
+        facts = os.stat(filename)
+        state = (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        known = _files.get(filename)
+        if known is None or known[0] != state:
+            known = _files[filename] = state, _read(filename)
+    except (OSError, ValueError, SyntaxError):  # no such file; its coding is unknown, or not what it says
+        return None
+    return known[1]
+
+
+def _read(filename: str) -> list[str]:
+    """The lines of a file of Python. Most are plain UTF-8 and need no search for their encoding, which would be a tenth of a warm start."""
+    with open(filename, "rb", buffering=0) as file:
+        data = file.read()
+    if any(b"coding" in line for line in data.split(b"\n", 2)[:2]) or data.startswith(b"\xef\xbb\xbf") or b"\r" in data:
+        with tokenize.open(filename) as text:
+            return text.readlines()
+    lines = data.decode().split("\n")
+    return [line + "\n" for line in (lines if lines[-1] else lines[:-1])]
 
 
 def _anonymous(code: CodeType) -> list[str] | None:

@@ -117,10 +117,11 @@ def _infer_concat(call: Call) -> tuple[ValueType, ...]:
     rows = agree(call, ("src0", 0), ("src1", 0), f"needs operands of equal rows, got {shape_text(left.shape)} and {shape_text(right.shape)}", "cut one with pl.slice, or fill it up with pl.fillpad_expand")
     if left.valid[1] == ANY and left.shape[1] != ANY:
         raise ShapeError("concat needs the valid columns of `src0` to be known while compiling", help="fill it first: pl.fillpad(src0)")
-    columns = _sum(left.shape[1], right.shape[1])
-    full = left.valid[1] == left.shape[1] and right.valid[1] == right.shape[1]
-    valid = columns if full else _sum(left.valid[1], right.valid[1])
-    return (result_type(call, (rows, columns), left.dtype, (smaller(left.valid[0], right.valid[0]) if left.valid[0] != right.valid[0] else left.valid[0], valid)),)
+    shape = (rows, _sum(left.shape[1], right.shape[1]))
+    if left.valid == left.shape and right.valid == right.shape:
+        return (result_type(call, shape, left.dtype, shape),)
+    valid_rows = left.valid[0] if left.valid[0] == right.valid[0] else smaller(left.valid[0], right.valid[0])
+    return (result_type(call, shape, left.dtype, (valid_rows, _sum(left.valid[1], right.valid[1]))),)
 
 
 def _sum(a: Dim, b: Dim) -> Dim:

@@ -164,7 +164,12 @@ REFUSED = [
     ("v = RANDOM.random()", "changes a Random of Python's"),
     ("a = next(STEPS)\nv = next(STEPS)", "changes a list_iterator of Python's"),
     ("s = {'a', 'b'}\nv = 0\nfor k in s:\n    v = v + 1", "is another one in each process"),
-    ("s = {'a', 'b'}\nv = len(list(s))", "is another one in each process"),
+    *(
+        (f"s = {{'aa', 'bb'}}\nl = [1]\nv = {{'aa': 1, 'bb': 2}}[{first}]", "is another one in each process")
+        for first in ("list(s)[0]", "max(s, key=len)", "sorted(s, key=len)[0]", "s.pop()", "('%s' % s)[2:4]", "f'{s}'[2:4]", "str([s])[3:5]", "l[l.extend(s) or 1]")
+    ),
+    ("l = [1, 2]\nl[0:1] = {'aa', 'bb'}\nv = len(l)", "is another one in each process"),
+    ("l = [1, 2]\nl += {'aa', 'bb'}\nv = len(l)", "is another one in each process"),
     ("l = [1]\nm = [1]\na = l\nif pl.read(x, [0, 0]) > 0.0:\n    a = m\na.append(3)\nv = len(m)", "only the run knows"),
     ("r = (1, 2)\nif pl.read(x, [0, 0]) > 0.0:\n    r = SIZES\nv = len(r)", "on some ways of the run"),
     ("r = [1, 2]\nfor i in pl.range(2):\n    r = SIZES\nv = len(r)", "on some ways of the run"),

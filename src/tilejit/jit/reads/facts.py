@@ -190,7 +190,8 @@ def facts_of(block: FunctionBlock, code: CodeType, parse: Callable[[], tuple[Fun
     is_whole = (text.node.end_lineno or 0) < block.first_line + len(block.lines)
     encoded = _encoded(facts) if is_whole else None
     if encoded is not None and file[0].root is not None:
-        row = json.dumps([_code_key(code), facts.digest, block.lines]).encode()
+        told = not any(isinstance(node, ast.AnnAssign) for node in tree.nodes)  # by its code: annotations of locals leave no trace in it
+        row = json.dumps([_code_key(code), facts.digest, block.lines]).encode() if told else b""
         known[key], _new.setdefault(file, {})[key] = encoded, (encoded, row)
     return facts
 
@@ -226,7 +227,7 @@ def keep() -> None:
         new = {key: encoded for key, (encoded, _) in rows.items()}
         latest = list({**_on_disk(there, filename), **new}.items())[-_KEPT:]
         section = b"\n".join(key.encode() + b" " + row for key, row in latest)
-        texts = dict.fromkeys([*_section(there, filename, _TEXTS), *(text for _, text in rows.values())])
+        texts = dict.fromkeys([*_section(there, filename, _TEXTS), *(text for _, text in rows.values() if text)])
         sections = {_FUNCTIONS: section, _TEXTS: b"\n".join(list(texts)[-_KEPT:])}
         there.put(CacheEntry(_key(filename), {"kernel": f"functions of {filename}", **toolchain()}, sections))
 

@@ -29,7 +29,7 @@ from tilejit.types.scopes import MARKERS, meant
 from tilejit.types.values import BufferType, TileType
 
 _BLIND = (len, sorted, min, max, sum, any, all, bool, isinstance, set, frozenset)
-"""Functions that give the same for a set in whatever order."""
+"""Functions that ask nothing about the order of a set."""
 
 
 class Calls(Operators):
@@ -257,9 +257,8 @@ class Calls(Operators):
             return fold.attribute(given[0], given[1], path)
         if only_moves(function, given) or makes_anew(raw, given) or (raw is isinstance and is_made_here(given[:1]) and is_plain(given[1:])):
             return fold.call(cast("Callable[..., object]", raw), given, names, path)
-        if not own and not any(raw is one for one in _BLIND):
-            for item in given:
-                check_order(self, item, node)
+        if not _is_blind(raw, names):
+            check_order(self, (*given, *names.values(), cast("BuiltinMethodType", raw).__self__ if own else None), node)
         pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
         if pure and not holds_handle(given) and not holds_handle(names):
             return fold.call(function, given, names, path)
@@ -293,6 +292,13 @@ class Calls(Operators):
         if not submitted:  # a task is started by the call that hands it in, which the statement keeps
             self.issue(node, text)
         return text, value
+
+
+def _is_blind(function: object, names: Mapping[str, object]) -> bool:
+    """Whether a function gives the same for a set in whatever order. With `key=` the first of several that are alike counts."""
+    if isinstance(function, BuiltinMethodType) and type(function.__self__) is set:
+        return function.__name__ != "pop"
+    return not names and any(function is one for one in _BLIND)
 
 
 def yielded(values: Sequence[Abstract]) -> Abstract:

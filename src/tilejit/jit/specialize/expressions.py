@@ -15,7 +15,7 @@ from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.comprehensions import comprehension, set_of
-from tilejit.jit.specialize.iterate import bundle_node, member, part_of, spread_out, with_objects
+from tilejit.jit.specialize.iterate import bundle_node, check_order, member, part_of, spread_out, with_objects
 from tilejit.jit.specialize.mappings import mapping
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, relocated
@@ -273,6 +273,7 @@ class Expressions(Walk):
         assert isinstance(node, ast.JoinedStr)
         values = [self.fold(part.value)[1] for part in node.values if isinstance(part, ast.FormattedValue)]
         if all(isinstance(value, Static) for value in values):
+            check_order(self, [cast("Static", value).value for value in values], node)
             text = fold.format_string(node, lambda part: cast("Static", self.fold(part)[1]).value, self.formatted)
             return copy.deepcopy(node), Static(text, local=any(isinstance(value, Static) and value.local for value in values))
         return self._rewritten(node), UNKNOWN

@@ -164,8 +164,12 @@ def _static_members(body: Expressions, value: Static, node: ast.expr) -> list[ob
 
 
 def check_order(body: Expressions, value: object, node: ast.expr) -> None:
-    """Refuse to go through a set whose order is another one in each process."""
-    if isinstance(value, set) and not all(type(item) in (int, float, bool) for item in cast("set[object]", value)):
+    """Refuse to go through a set whose order is another one in each process, or to show it; also where it is a member."""
+    if isinstance(value, tuple | list | dict):
+        members = (part for pair in cast("dict[object, object]", value).items() for part in pair) if isinstance(value, dict) else cast("list[object]", value)
+        for item in members:
+            check_order(body, item, node)
+    if isinstance(value, set | frozenset) and not all(type(item) in (int, float, bool) for item in cast("set[object]", value)):
         what = f"the order of `{ast.unparse(node)}`, a set, is another one in each process"
         raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="go through it sorted: sorted(…)")
 

@@ -14,6 +14,7 @@ from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.plain import is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.iterate import check_order
 from tilejit.jit.specialize.nodes import at, evaluated
 from tilejit.jit.specialize.owned import taken_over
 from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, Unknown, joined, without_value
@@ -34,6 +35,8 @@ class Operators(Expressions):
 
     def computed(self, node: ast.expr, op: ast.AST, function: Callable[..., object], *operands: Static) -> Static:
         values = [operand.value for operand in operands]
+        if type(op) is ast.Mod and type(values[0]) is str:
+            check_order(self, values[1], node)
         if any(map(holds_handle, values)) or (type(op) is ast.Mod and type(values[0]) is str and not is_settled(values[1])):
             value = self.specializer.trace.ask("operator", type(op).__name__, *values, path=f"`{ast.unparse(node)}`")
             if all(type(self.specializer.trace.raw(item)) in (list, dict, int) for item in values):

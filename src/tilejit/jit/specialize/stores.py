@@ -8,6 +8,7 @@ import operator
 from typing import TYPE_CHECKING, cast
 
 from tilejit.jit.specialize.growing import replaced
+from tilejit.jit.specialize.iterate import check_order
 from tilejit.jit.specialize.mappings import check_keys
 from tilejit.jit.specialize.nodes import at, evaluated
 from tilejit.jit.specialize.values import Items, RuntimeValue, Static
@@ -47,7 +48,10 @@ def _done(body: Assignments, target: ast.Subscript, item: Folded | None, node: a
             if item is None:
                 evaluated(target, operator.delitem, held.value, key.value)
             else:
-                evaluated(target, operator.setitem, held.value, key.value, cast("Static", item[1]).value)
+                value = cast("Static", item[1]).value
+                if isinstance(key.value, slice):
+                    check_order(body, value, target)
+                evaluated(target, operator.setitem, held.value, key.value, value)
             body.note_change(held.value)
             return []
         other = replaced(body, name, key.value, item, target) if name in body.listed else None

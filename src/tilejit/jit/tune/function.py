@@ -97,7 +97,7 @@ class Autotuned(Kernel):
         self.definition = kernel.definition
         self._function = cast("FunctionType", kernel.definition.function)
         self._parts = kernel.definition.parts
-        self._variants: dict[str, Variant] = {}
+        self._variants: dict[object, Variant] = {}
         self._known: dict[object, tuple[Variant, Standing]] = {}
         self._decided: dict[str, Record] = {}
         self._lock = new_lock()
@@ -158,7 +158,7 @@ class Autotuned(Kernel):
 
     def variant(self, choice: Choice) -> Variant:
         """The kernel with a candidate as its defaults, so that calls need not name it, or with arguments to add where defaults cannot be."""
-        key = str(choice)
+        key = tuple((name, id(value)) for name, value in choice.arguments.items()), str(choice)  # two that look alike may differ; the space keeps them
         with self._lock:
             found = self._variants.get(key)
             if found is None:

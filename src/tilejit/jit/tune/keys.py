@@ -20,11 +20,9 @@ ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
 
 def signature_of(args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> object | None:
     """What tells calls apart that may have different choices, cheaply; None: only the key can say it."""
-    seen: tuple[object, ...] = tuple(map(_seen, args))
+    seen: tuple[object, ...] = (config, *settings.snapshot(), *map(_seen, args))
     if kwargs:
         seen += (tuple(kwargs), *map(_seen, kwargs.values()))
-    if config is not None:
-        seen += (config, *settings.snapshot())
     try:
         hash(seen)
     except TypeError:
