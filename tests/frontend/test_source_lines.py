@@ -1,18 +1,18 @@
-"""The lines of a kernel's file are those that linecache would give, however they are read."""
+"""The lines of a kernel's file are those that linecache would give, and those that the file has now."""
 
 from __future__ import annotations
 
 import linecache
+import os
 from pathlib import Path
 
 import pytest
 
-from tilejit.frontend import source
+from tilejit.frontend import texts
 
 TEXTS = {
     "plain": "a = 1\n\nb = 2\n",
     "no last newline": "a = 1\nb = 2",
-    "empty": "",
     "form feed and separators": "a = 1\n\x0c\nb = '\u2028'  # ü\n",
     "carriage returns": "a = 1\r\nb = 2\r\n",
 }
@@ -24,16 +24,15 @@ def test_lines_are_those_of_linecache(tmp_path: Path, name: str, encoding: str) 
     path = tmp_path / "kernel.py"
     header = "" if encoding.startswith("utf-8") else f"# coding: {encoding}\n"
     path.write_bytes((header + TEXTS[name]).encode(encoding, "replace"))
-    expected = linecache.getlines(str(path))
-    linecache.cache.pop(str(path), None)
-    source._remember(str(path))
-    assert linecache.getlines(str(path)) == expected
-    path.write_text("changed = True\n")
-    linecache.checkcache(str(path))
-    assert linecache.getlines(str(path)) == ["changed = True\n"], "an edit is noticed"
+    assert texts._of_file(str(path)) == linecache.getlines(str(path))
+    facts = path.stat()
+    path.write_bytes(b"#" * facts.st_size)
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert texts._of_file(str(path)) == ["#" * facts.st_size + "\n"], "an edit is noticed, also one that leaves size and time"
 
 
 def test_files_that_cannot_be_read_are_left_to_linecache(tmp_path: Path) -> None:
-    for name in (str(tmp_path / "missing.py"), "<a cell of nobody>", "relative.py", str(tmp_path)):
-        source._remember(name)
-        assert name not in linecache.cache
+    (tmp_path / "damaged.py").write_bytes(b"\xff")
+    (tmp_path / "strange.py").write_bytes(b"# coding: nobody\n")
+    for name in ("missing.py", "<a cell of nobody>", ".", "damaged.py", "strange.py", "a\0b"):
+        assert texts._of_file(str(tmp_path / name)) is None

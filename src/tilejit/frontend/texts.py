@@ -1,5 +1,7 @@
-"""The text of code. Python keeps only the code, so that of a file is read when a kernel is made of it, before anybody edits the file. For code that came
-from no file (`python -c`, a script on stdin, the prompt, `exec`) places that may still hold the text are asked, and it counts if it compiles to that very code."""
+"""The text of code. Python keeps only the code, so that of a file is read when a kernel is made of it, before anybody edits the file.
+
+For code that came from no file (`python -c`, a script on stdin, the prompt, `exec`) places that may still hold the text are asked, and it counts if it
+compiles to that very code."""
 
 from __future__ import annotations
 
@@ -86,12 +88,14 @@ def _of_file(filename: str) -> list[str] | None:
 
 def _read(filename: str) -> list[str]:
     """The lines of a file of Python. Most are plain UTF-8 and need no search for their encoding, which would be a tenth of a warm start."""
-    with open(filename, "rb", buffering=0) as file:
-        data = file.read()
+    with open(filename, "rb", buffering=0) as raw:
+        data = raw.read()
     if any(b"coding" in line for line in data.split(b"\n", 2)[:2]) or data.startswith(b"\xef\xbb\xbf") or b"\r" in data:
-        with tokenize.open(filename) as text:
-            return text.readlines()
-    lines = data.decode().split("\n")
+        with tokenize.open(filename) as file:
+            text = file.read()
+    else:
+        text = data.decode()
+    lines = text.split("\n")
     return [line + "\n" for line in (lines if lines[-1] else lines[:-1])]
 
 
