@@ -76,7 +76,7 @@ def test_nothing_is_read_at_decoration() -> None:
 
 
 def test_what_cannot_be_a_path_is_an_error_of_ours() -> None:
-    with pytest.raises(SourceNotFoundError, match="of scale2: embedded null byte"):
+    with pytest.raises(SourceNotFoundError, match=r"of scale2: .*embedded null"):
         declared("a\0b").compile()
 
 
