@@ -105,6 +105,28 @@ def test_a_stored_host_function_fails_as_it_did_and_says_where(folder: Path) -> 
         short(np.zeros((2, 6), np.float32), config=on(2))
 
 
+@pl.jit
+def weighted(x: pl.Tensor, y: pl.Out[pl.Tensor], by: float, flag: bool, mode: str = "plus", more: object = 0.5):
+    y[:] = (x * by if flag else x - by) + (more if mode == "plus" else 0.0)
+
+
+@pl.jit.host
+def weighs(x: pl.Tensor[[NR, 4], pl.FP32], y: pl.Out[pl.Tensor[[NR, 4], pl.FP32]], by: float, flag: bool):
+    for r in pl.range(pld.world_size()):
+        weighted(x[r], y[r], by + float(r), flag, "plus" if by > 1.0 else "none", device=r)
+
+
+def test_numbers_without_a_type_are_constants_of_what_is_launched() -> None:
+    x = np.ones((2, 4), np.float32)
+    for by, flag in ((2.5, True), (0.5, True), (2.5, False), (2.5, True)):
+        want = [weighted(x[r], by=by + r, flag=flag, mode="plus" if by > 1.0 else "none") for r in range(2)]
+        np.testing.assert_array_equal(weighs(x, by=by, flag=flag, config=on(2)), want)
+    stored: Any = CompiledProgram.from_dir(weighs.compile(x, by=2.5, flag=True, config=on(2)).output_dir)
+    np.testing.assert_array_equal(stored(x, by=2.5, flag=True, config=on(2)), [[3.0] * 4, [4.0] * 4])
+    with pytest.raises(ArtifactError, match=r"`weighted` was not compiled for .*by: 0\.5, flag: True, mode: 'none'"):
+        stored(x, by=0.5, flag=True, config=on(2))
+
+
 def test_what_no_other_process_has_is_not_stored() -> None:
     marks = {object(): 2}
 

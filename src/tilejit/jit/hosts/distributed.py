@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
 from tilejit.errors import ArgumentError, ArtifactError
-from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.definition import Definition
 from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.launching import JitLaunch, run_text
 from tilejit.jit.hosts.ranks import distributed_config, recorded_only, run_host
@@ -87,8 +87,7 @@ class Parts:
     windows: Mapping[str, Sequence[str]]
     """Their parameters that are windows."""
     sub_workers: Mapping[str, Callable[..., object]]
-    programs_of: Callable[[Kernel], Sequence[int]]
-    """Which of the programs a kernel may be that a host function names."""
+    programs_of: stored_hosts.ProgramsOf
 
 
 class DistributedCompiledProgram(CompiledProgram):
@@ -267,12 +266,12 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
     """A host function with the programs that it launches for such arguments; nothing runs."""
     recorder = recorded_only(definition, args, named, config)
     programs: list[CompiledProgram] = []
-    kernels: list[tuple[object, int]] = []
+    kernels: list[tuple[object, int, Mapping[str, object]]] = []
     for target, entry in recorder.launched:
         assert isinstance(target, JitLaunch)
-        kernels.append((target.kernel, len(programs)))
+        kernels.append((target.kernel, len(programs), target.constants_of(entry)))
         programs.append(target.program_of(entry))
-    numbers = lambda kernel: [number for known, number in kernels if known is kernel]  # noqa: E731
+    numbers = lambda kernel: [(number, constants) for known, number, constants in kernels if known is kernel]  # noqa: E731
     parts = Parts(definition.name, programs, {definition.name: definition}, {}, {}, {}, numbers)
     return DistributedCompiledProgram(parts, distributed_config(config), config)
 

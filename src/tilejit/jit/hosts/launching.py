@@ -23,7 +23,7 @@ from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import LaunchParam
 from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.ranks.standins import Language, bound
-from tilejit.types.annotations import WindowAnnotation
+from tilejit.types.annotations import RuntimeMarker, WindowAnnotation
 
 if TYPE_CHECKING:
     from tilejit.jit.function import JITFunction
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 class _Known:
     """A program that a kernel was compiled to, as long as nothing that it stands on has changed; in doubt it is looked up again."""
 
-    def __init__(self, program: CompiledProgram, config: RunConfig | None, seen: list[object], watch: Watch | None) -> None:
-        self.program, self.config = program, config
+    def __init__(
+        self, program: CompiledProgram, constants: Mapping[str, object], config: RunConfig | None, seen: list[object], watch: Watch | None
+    ) -> None:
+        self.program, self.constants, self.config = program, constants, config
         self._seen, self._watch = seen, watch
         self._ask = watch.asker([watch.questions], set()) if watch is not None else None
 
@@ -56,13 +58,14 @@ class JitLaunch:
         self.params = tuple(_param(param) for param in kernel.definition.params)
 
     def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
-        key = tuple((value.shape, value.dtype, value.device) if isinstance(value, np.ndarray | DeviceTensor) else None for value in values.values())
+        key = tuple(map(_kind, values.values()))
         known, seen = self._known.get(key), settings.snapshot()
         config = replace(config, distributed_config=None) if config is not None else None  # the same code for every world
         if known is None or known.config != config or not known.stands(seen):
             found = self.kernel._found((), values, config)
             watch = watch_of(found.trace, ()) if self.kernel._policy() != "ignore" else None
-            known = self._known[key] = _Known(found.program, config, seen, watch)
+            constants = {name: value for name, value in values.items() if not isinstance(value, np.ndarray | DeviceTensor | RuntimeMarker)}
+            known = self._known[key] = _Known(found.program, constants, config, seen, watch)
         return known.program.only("launch")
 
     def holds(self, entry: CompiledEntry) -> bool:
@@ -71,7 +74,14 @@ class JitLaunch:
 
     def program_of(self, entry: CompiledEntry) -> CompiledProgram:
         """The program that an entry belongs to."""
-        return next(known.program for known in self._known.values() if known.program.only("launch") is entry)
+        return self._of(entry).program
+
+    def constants_of(self, entry: CompiledEntry) -> Mapping[str, object]:
+        """The arguments that became part of it."""
+        return self._of(entry).constants
+
+    def _of(self, entry: CompiledEntry) -> _Known:
+        return next(known for known in self._known.values() if known.program.only("launch") is entry)
 
     def _forget(self) -> None:
         self._known.clear()
@@ -81,10 +91,15 @@ class JitLaunch:
         return program.as_python() if program is not None else self.kernel.definition.digest
 
 
+def _kind(value: object) -> object:
+    """What a program depends on of an argument."""
+    return (value.shape, value.dtype, value.device) if isinstance(value, np.ndarray | DeviceTensor) else (type(value), repr(value))
+
+
 def _param(param: JitParam) -> LaunchParam:
     default = ... if param.default is inspect.Parameter.empty or param.stays_runtime else param.default
     if param.tensor is None:
-        return LaunchParam(param.name, "scalar", dtype=param.dtype, default=default)
+        return LaunchParam(param.name, "open" if param.dtype is None and not param.stays_runtime else "scalar", dtype=param.dtype, default=default)
     kind = "window" if isinstance(param.tensor, WindowAnnotation) else "tensor"
     return LaunchParam(param.name, kind, param.tensor.shape, param.tensor.dtype, default, param.direction)
 

@@ -24,18 +24,21 @@ from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.launches import LaunchParam
 from tilejit.runtime.ranks.recording import recording
-from tilejit.types.annotations import DynVar
+from tilejit.types.annotations import DynVar, RuntimeMarker
 
 _LATER_NAMES = annotations.compiler_flag
 """Whether annotations are text until somebody asks: as the module of the function has it."""
 
 
+ProgramsOf = Callable[[Kernel], Sequence[tuple[int, Mapping[str, object]]]]
+"""Which of the compiled programs of an artifact a kernel may be that a host function names, and the arguments that became part of each."""
+
+
 class Writer:
     """The functions of one artifact; each is written once, whoever names it."""
 
-    def __init__(self, programs_of: Callable[[Kernel], Sequence[int]]) -> None:
+    def __init__(self, programs_of: ProgramsOf) -> None:
         self._programs_of = programs_of
-        """Which of the compiled programs of the artifact a kernel may be."""
         self._known: list[object] = []
         self._symbols: list[DynVar] = []
         self.functions: list[object] = []
@@ -88,7 +91,8 @@ class Writer:
         if kernel not in self._kernels:
             self._kernels.append(kernel)
             params = [_write_param(param) for param in launch_of(cast("Any", kernel)).params]
-            self.kernels.append({"name": kernel.definition.name, "params": params, "programs": list(self._programs_of(kernel))})
+            programs = [[number, encode(dict(constants))] for number, constants in self._programs_of(kernel)]
+            self.kernels.append({"name": kernel.definition.name, "params": params, "programs": programs})
         return ["kernel", self._kernels.index(kernel)]
 
 
@@ -116,24 +120,30 @@ def _read_param(row: Sequence[Any]) -> LaunchParam:
 # reading ----------------------------------------------------------------------------------------------------------------
 
 
+_Stored = tuple[CompiledEntry, Mapping[str, object]]
+"""A compiled program, and the arguments that became part of it."""
+
+
 class StoredLaunch:
     """A kernel of an artifact as a recorder sees it: one of some compiled programs."""
 
-    def __init__(self, name: str, params: Sequence[LaunchParam], entries: Sequence[CompiledEntry], digest: Callable[[], str]) -> None:
+    def __init__(self, name: str, params: Sequence[LaunchParam], entries: Sequence[_Stored], digest: Callable[[], str]) -> None:
         self.name, self.params, self._entries, self._digest = name, tuple(params), entries, digest
 
     def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
-        for entry in self._entries:
-            if _takes(entry, values):
+        for entry, constants in self._entries:
+            if _takes(entry, values) and all(repr(values[name]) == repr(value) for name, value in constants.items()):
                 return entry
-        shapes = ", ".join(f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if isinstance(value, np.ndarray))
-        raise ArtifactError(f"`{self.name}` was not compiled for {shapes}", help="compile the host function with arguments of these shapes and store it again")
+        given = [f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if isinstance(value, np.ndarray)]
+        given += [f"{name}: {value!r}" for name, value in values.items() if not isinstance(value, np.ndarray | RuntimeMarker)]
+        help = "compile the host function with such arguments and store it again"
+        raise ArtifactError(f"`{self.name}` was not compiled for {', '.join(given)}", help=help)
 
     def holds(self, entry: CompiledEntry) -> bool:
         return True
 
     def text(self, entry: CompiledEntry) -> str:
-        return f"{self.name}{self._entries.index(entry)}{self._digest()}"
+        return f"{self.name}{[known for known, _ in self._entries].index(entry)}{self._digest()}"
 
 
 def _takes(entry: CompiledEntry, values: Mapping[str, object]) -> bool:
@@ -212,10 +222,10 @@ def _recorder(name: str) -> Any:
 def read_fields(data: bytes, entries: Sequence[CompiledEntry], digest: Callable[[], str]) -> tuple[dict[str, Any], Reader]:
     """What an artifact says of its host functions."""
     fields = json.loads(data)
-    launches = [
-        StoredLaunch(row["name"], [_read_param(param) for param in row["params"]], [entries[number] for number in row["programs"]], digest)
-        for row in fields["kernels"]
-    ]
+    launches: list[StoredLaunch] = []
+    for row in fields["kernels"]:
+        programs = [(entries[number], cast("dict[str, object]", decode(data))) for number, data in row["programs"]]
+        launches.append(StoredLaunch(row["name"], [_read_param(param) for param in row["params"]], programs, digest))
     return fields, Reader(fields, launches)
 
 

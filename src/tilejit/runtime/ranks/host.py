@@ -24,7 +24,7 @@ from tilejit.errors import (
 )
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
-from tilejit.runtime.ranks.launches import HostCollective, Launchable, LaunchParam, extents, in_framework, on_rank, sample, shown, type_of
+from tilejit.runtime.ranks.launches import HostCollective, Launchable, LaunchParam, extents, in_framework, is_constant, on_rank, sample, shown, type_of
 from tilejit.runtime.ranks.places import assigned_name, is_nested, span_of
 from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.recording import record_into, recording
@@ -200,9 +200,10 @@ class Recorder:
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _entry(self, target: Launchable, values: dict[str, object]) -> CompiledEntry:
-        key = (target.name, id(target), *(type_of(value) for value in values.values()))
+        given = [(param, values[param.name]) for param in target.params]
+        key = (target.name, id(target), *(type_of(param, value) for param, value in given))
         if key not in self.compiled:
-            self.compiled[key] = target.entry({name: sample(value, self.plan.device) for name, value in values.items()}, self.config)
+            self.compiled[key] = target.entry({param.name: sample(param, value, self.plan.device) for param, value in given}, self.config)
             if not any(entry is self.compiled[key] for _, entry in self.launched):
                 self.launched.append((target, self.compiled[key]))
         return self.compiled[key]
@@ -239,6 +240,8 @@ class Recorder:
                 self.fail(ArgumentError, f"{what} is a tensor, got {shown(value)}")
             return value
         number = self.symbols.get(value) if isinstance(value, DynVar) else value
+        if is_constant(param, number):
+            return number
         if not isinstance(number, int | float | bool | np.generic):
             self.fail(ArgumentError, f"{what} is a number, got {shown(value)}")
         return number.item() if isinstance(number, np.generic) else number

@@ -25,7 +25,7 @@ class LaunchParam:
 
     name: str
     kind: str
-    """"tensor", "window", "scalar" or "group"."""
+    """"tensor", "window", "scalar", "group", or "open" for a number without a type of its own, a text or None."""
     shape: tuple[object, ...] | None = None
     """Extents of the annotation: ints, or symbols."""
     dtype: DType | None = None
@@ -102,8 +102,15 @@ def tensor_at(array: Any, device: str) -> DeviceTensor:
     return DeviceTensor(int(array.__array_interface__["data"][0]), array.shape, dtype, device)
 
 
-def type_of(value: object) -> object:
+def is_constant(param: LaunchParam, value: object) -> bool:
+    """Whether an argument becomes part of the compiled function, as in a call of it alone; integers, which count ranks, stay parameters."""
+    return param.kind == "open" and (value is None or isinstance(value, bool | float | str))
+
+
+def type_of(param: LaunchParam, value: object) -> object:
     """What the compiled function depends on."""
+    if is_constant(param, value):
+        return (type(value), repr(value))
     if isinstance(value, Window):
         return ("window", value.shape, value.dtype)
     if isinstance(value, HostTensor):
@@ -111,8 +118,10 @@ def type_of(value: object) -> object:
     return type(value)
 
 
-def sample(value: object, device: str) -> object:
+def sample(param: LaunchParam, value: object, device: str) -> object:
     """What a compile needs of an argument: its shape and dtype, and where it is."""
+    if is_constant(param, value):
+        return value
     if isinstance(value, Window | HostTensor):
         array = np.empty(value.shape, value.dtype.numpy) if isinstance(value, Window) else value.array
         return array if device == HOST else tensor_at(array, device)
