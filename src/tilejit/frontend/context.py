@@ -130,6 +130,8 @@ class Context(Scalars):
         """Whether the region has `pl.split` among its optimizations."""
         self.overhangs: dict[SSAValue, TilejitError | None] = {}
         """Windows that may reach beyond their tensors, and what to say of those that surely do: checked where all of them is read."""
+        self.seen_through: set[SSAValue] = set()
+        """Those of them of which only a part was read."""
         self.rounds: dict[SSAValue, range] = {}
         """The values that indices of loops with constant bounds take."""
         self.counts: set[SSAValue] = set()

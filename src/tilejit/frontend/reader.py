@@ -264,13 +264,13 @@ class FunctionReader:
 
 
 def _drop_overhangs(ctx: Context, function: d.FuncOp) -> None:
-    """Windows that may overhang are gone if nothing or only parts of them were read; else they are the error that they are."""
+    """Windows that overhang are gone if nothing or only parts of them were read, else they are errors. What may be inside is left to the run."""
     found: TilejitError | None = None
     for window, error in reversed(ctx.overhangs.items()):
         op = window.owner
         if not isinstance(op, d.WindowOp) or not defined_inside(window, function.body.block):
             continue
-        if not any(True for _ in window.uses):
+        if (error is not None or window in ctx.seen_through) and not any(True for _ in window.uses):
             ctx.hand_on_comments(op)
             op.detach()
             op.erase()

@@ -121,6 +121,7 @@ def behind(ctx: Context, buffer: SSAValue, offsets: Items, sizes: Items) -> tupl
                 return buffer, offsets
             nearest = ctx.scalar_op("maximum", ctx.scalar_op("minimum", offset, extent - length), 0)
             ctx.builder.check(ctx.index(offset), ctx.index(nearest), "the place in a window, and the nearest one inside it")
+        ctx.seen_through.add(buffer)
         starts: list[object] = []
         for start, offset in zip(window.offsets, offsets, strict=True):
             known, more = static_integer(start), static_integer(offset)

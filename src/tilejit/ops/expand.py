@@ -13,7 +13,7 @@ import numpy as np
 
 from tilejit.dtypes import COMPLEX64, DType, promote
 from tilejit.errors import ShapeError
-from tilejit.ops import numbers
+from tilejit.ops import math, numbers
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS, PLAIN, check_scalar, require
 from tilejit.ops.elementwise import in_register
 from tilejit.ops.evaluate import ArrayValue, placed
@@ -136,6 +136,7 @@ def expand(stub: Stub, combine: str, dtypes: Iterable[DType] = NUMBERS, tmp: boo
     """Declare an expand row; its direction is in its name."""
     name = stub.__name__
     axis = name[:3]
+    single = getattr(math, combine, None)  # the row that does the same to two elements
     return declare(
         stub,
         family="expand",
@@ -144,7 +145,7 @@ def expand(stub: Stub, combine: str, dtypes: Iterable[DType] = NUMBERS, tmp: boo
         dtypes=frozenset(dtypes),
         spellings=_spellings(name, tmp),
         attrs={"axis": axis, "combine": combine},
-        facts=Facts(fails=Fails.Region, valid=Valid.Spread, cost=cost, exact=exact),
+        facts=Facts(fails=Fails.Region, valid=Valid.Spread, cost=cost, exact=exact, scales=isinstance(single, OpSpec) and single.facts.scales),
     )
 
 

@@ -74,6 +74,8 @@ class Facts:
     """Work per element: 1 for an instruction or two, 10 for a division or a polynomial."""
     exact: bool = False
     """Results are never rounded: they are elements of the operands, or whole numbers."""
+    scales: bool = False
+    """Where all operands are so many times as large, the result is. (Sums of many elements are not counted: they would be rounded otherwise.)"""
     commutes: bool = False
     """The first two operands may change places."""
     bitwise: bool = False

@@ -90,12 +90,12 @@ def parametric(call: Call) -> None:
 # arithmetic -----------------------------------------------------------------------------------------------------------
 
 
-@elementwise(reference=np.add, dtypes=ARITHMETIC, spellings=binary("add") + with_scalar("adds"), facts=Facts(commutes=True, operator="Add"))
+@elementwise(reference=np.add, dtypes=ARITHMETIC, spellings=binary("add") + with_scalar("adds"), facts=Facts(scales=True, commutes=True, operator="Add"))
 def add(lhs: Operand, rhs: Operand) -> object:
     """lhs + rhs for every element."""
 
 
-@elementwise(reference=np.subtract, dtypes=ARITHMETIC, spellings=binary("sub") + with_scalar("subs"), result=keeps_shaped, check=subtraction, facts=Facts(operator="Sub"))
+@elementwise(reference=np.subtract, dtypes=ARITHMETIC, spellings=binary("sub") + with_scalar("subs"), result=keeps_shaped, check=subtraction, facts=Facts(scales=True, operator="Sub"))
 def sub(lhs: Operand, rhs: Operand) -> object:
     """lhs - rhs for every element; a scalar never changes the dtype."""
 
@@ -167,7 +167,7 @@ def subc(lhs: Operand, rhs: Operand, rhs2: Operand) -> object:
     """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
 
 
-@elementwise(reference=np.negative, dtypes=ARITHMETIC, spellings=unary("neg"), facts=Facts(exact=True, operator="USub"))
+@elementwise(reference=np.negative, dtypes=ARITHMETIC, spellings=unary("neg"), facts=Facts(exact=True, scales=True, operator="USub"))
 def neg(input: Operand) -> object:
     """-x for every element; unsigned integers wrap."""
 
@@ -188,7 +188,7 @@ _BOTH_SCALAR = ("lhs", "rhs")
     reference=np.maximum,
     dtypes=NUMBERS,
     spellings=binary("maximum") + of_tiles("maximums", LHS_RHS, ("rhs",)) + of_tiles("max", LHS_RHS, _BOTH_SCALAR),
-    facts=Facts(exact=True, commutes=True),
+    facts=Facts(exact=True, scales=True, commutes=True),
 )
 def maximum(lhs: Operand, rhs: Operand) -> object:
     """The larger of lhs and rhs for every element; NaN wins."""
@@ -198,7 +198,7 @@ def maximum(lhs: Operand, rhs: Operand) -> object:
     reference=np.minimum,
     dtypes=NUMBERS,
     spellings=binary("minimum") + of_tiles("minimums", LHS_RHS, ("rhs",)) + of_tiles("min", LHS_RHS, _BOTH_SCALAR),
-    facts=Facts(exact=True, commutes=True),
+    facts=Facts(exact=True, scales=True, commutes=True),
 )
 def minimum(lhs: Operand, rhs: Operand) -> object:
     """The smaller of lhs and rhs for every element; NaN wins."""

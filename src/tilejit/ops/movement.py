@@ -154,7 +154,7 @@ def _move(results: tuple[TileType, ...], input: ArrayValue, **_: object) -> Arra
     return input
 
 
-@movement(*spell("move", pl="=tile", tile="(tile, target_memory, blayout=None, slayout=None)"), infer=_infer_move, reference=_move, facts=Facts(view_of="input"))
+@movement(*spell("move", pl="=tile", tile="(tile, target_memory, blayout=None, slayout=None)"), infer=_infer_move, reference=_move, facts=Facts(view_of="input", scales=True))
 def move(input: Value, target_memory: Static, blayout: Static = None, slayout: Static = None) -> object:
     """The same tile in another on-chip memory space."""
 

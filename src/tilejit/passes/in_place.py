@@ -27,7 +27,7 @@ def in_place_pairs(program: Program, entry: str) -> tuple[tuple[str, str], ...]:
 
 def may_fill(store: d.StoreOp) -> bool:
     """Whether a store may write all of its buffer: only then may that be the buffer of an input."""
-    extents = zip(d.shaped_type(store.value).shape, d.shaped_type(store.buffer).shape, strict=True)
+    extents = zip(reversed(d.shaped_type(store.value).shape), reversed(d.shaped_type(store.buffer).shape), strict=False)  # the value may lack leading dims
     narrower = any(isinstance(part, int) and isinstance(whole, int) and part < whole for part, whole in extents)
     return not narrower and all(constant_of(offset) == 0 for offset in store.offsets)
 

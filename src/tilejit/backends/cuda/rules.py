@@ -222,6 +222,17 @@ INDICES: dict[str, OnIndices] = {
     "neg": OnIndices(text="(-{})"),
 }
 
+HOST = {
+    "ceildiv": "(-(-{} // {}))",
+    "array_create": "((0,) * {})",
+    "array_get_element": "{}[{}]",
+    "array_update_element": "(*{0}[:{1}], {2}, *{0}[{1} + 1 :])",
+}
+"""What the host computes with no scalar op, as Python's text: the elements of an array are a tuple."""
+
+ATOMICS: dict[object, str] = {"add": "add", "maximum": "max", "minimum": "min", "and_": "and", "or_": "or", "xor": "xor", None: "xchg"}
+"""The function of Triton that combines an element in memory as a row does."""
+
 PULLS: dict[str, pull.Pull] = {
     "transpose": pull.Pull(pull.transpose, always=True),
     "transpose_view": pull.Pull(pull.transpose),

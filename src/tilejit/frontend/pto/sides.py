@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.func import CallOp, FuncOp
@@ -86,15 +87,17 @@ def _section(self: Raiser, op: PtoOp) -> None:
     self.core = outer
 
 
-def _number(self: Raiser, op: PtoOp) -> None:
-    known: dict[str, int | SSAValue | None] = {
-        "get_block_idx": self.block_index, "get_block_num": self.block_count, "get_subblock_idx": self.core.sub, "get_subblock_num": self.core.subs,
-    }  # fmt: skip
-    found = known[op.row.name]
-    if found is None:
-        found = self.place(op.row.name)
-    dtype = dtype_of(op.results[0].type)
-    self.values[op.results[0]] = self.build.const(found, dtype) if isinstance(found, int) else self.cast(found, dtype)
+def _number(known: Callable[[Raiser], int | SSAValue | None]) -> Callable[[Raiser, PtoOp], None]:
+    """The rule of an instruction that asks where it runs; what is not known here is asked at run time."""
+
+    def rule(self: Raiser, op: PtoOp) -> None:
+        found = known(self)
+        if found is None:
+            found = self.place(op.row.name)
+        dtype = dtype_of(op.results[0].type)
+        self.values[op.results[0]] = self.build.const(found, dtype) if isinstance(found, int) else self.cast(found, dtype)
+
+    return rule
 
 
 def _trap(self: Raiser, op: PtoOp) -> None:
@@ -131,6 +134,14 @@ def _set_event(self: Raiser, op: PtoOp) -> None:
 
 
 OPS = {
-    "section.cube": _section, "section.vector": _section, "get_block_idx": _number, "get_block_num": _number, "get_subblock_idx": _number,
-    "get_subblock_num": _number, "trap": _trap, "declare_eventid_array": _declare_events, "eventid_array_get": _get_event, "eventid_array_set": _set_event,
-}  # fmt: skip
+    "section.cube": _section,
+    "section.vector": _section,
+    "get_block_idx": _number(lambda raiser: raiser.block_index),
+    "get_block_num": _number(lambda raiser: raiser.block_count),
+    "get_subblock_idx": _number(lambda raiser: raiser.core.sub),
+    "get_subblock_num": _number(lambda raiser: raiser.core.subs),
+    "trap": _trap,
+    "declare_eventid_array": _declare_events,
+    "eventid_array_get": _get_event,
+    "eventid_array_set": _set_event,
+}

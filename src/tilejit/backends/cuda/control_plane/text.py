@@ -14,13 +14,6 @@ from tilejit.ops.facts import Fails
 _LOGIC = {"And": "({} and {})", "Or": "({} or {})", "Not": "(not {})"}
 """By Python's operator that a row is."""
 _COMPARED = dict(zip(COMPARISONS.values(), ("==", "!=", "<", "<=", ">", ">="), strict=True))
-_OWN = {
-    "ceildiv": "(-(-{} // {}))",
-    "array_create": "((0,) * {})",
-    "array_get_element": "{}[{}]",
-    "array_update_element": "(*{0}[:{1}], {2}, *{0}[{1} + 1 :])",
-}
-"""What the host computes with no scalar op: the elements of an array are a tuple."""
 _RESERVED = frozenset("stream memory words CLEAR failed read ask fail scalar_op call min max map range mark float".split())
 
 
@@ -174,10 +167,10 @@ class _Writer:
 
     def inline(self, expression: Apply) -> str | None:
         """Python's own form of an op, where it means the same."""
-        from tilejit.backends.cuda.rules import INDICES
+        from tilejit.backends.cuda.rules import HOST, INDICES
 
-        if expression.op in _OWN:
-            return _OWN[expression.op]
+        if expression.op in HOST:
+            return HOST[expression.op]
         facts = table()[expression.op].facts
         if expression.operands and all(operand == "BOOL" for operand in expression.operands):
             return _LOGIC.get(facts.operator or "")

@@ -23,8 +23,6 @@ from tilejit.types.values import ShapedType, TileType
 
 LOG2_E = math.log2(math.e)
 _LARGEST = 3.4028234663852886e38
-_LINEAR = frozenset({"maximum", "minimum", "max", "min", "add", "sub", "neg", "move"})
-"""What an op may do to its operands, by its row or what it combines with, for its result to scale as they do."""
 
 
 @dataclass
@@ -104,7 +102,7 @@ def find(block: Block, exponentials: Iterable[d.ApplyOp]) -> Units:
     for op in block.walk():  # exponentials of differences that can be had in the same units
         if isinstance(op, d.ApplyOp) and op.op == "exp" and isinstance(source := op.args[0].owner, d.ApplyOp):
             alone = all(isinstance(use.operation, d.ApplyOp) and use.operation.op == "exp" for use in op.args[0].uses)
-            if alone and _kind(source) in _LINEAR and all(value in units.scaled for value in source.operands):
+            if alone and ops.table()[source.op].facts.scales and all(value in units.scaled for value in source.operands):
                 units.scaled.add(op.args[0])
                 units.exponentials.add(op)
     return units
@@ -124,12 +122,6 @@ def _is_constant(value: SSAValue) -> bool:
     return isinstance(constant_of(value), float)
 
 
-def _kind(op: d.ApplyOp) -> str:
-    row = ops.table()[op.op]
-    combine = row.attrs.get("combine") if row.family in ("reduction", "expand") else op.op
-    return str(combine)
-
-
 def _origins(value: SSAValue, written_here: Container[Operation]) -> list[SSAValue] | None:
     """What a value is made of, for it to be held scaled; None where it cannot be, as what was written before."""
     owner = value.owner
@@ -141,7 +133,7 @@ def _origins(value: SSAValue, written_here: Container[Operation]) -> list[SSAVal
         if absorbing(owner) is not None:
             return []
         operands = list(owner.operands)[: 1 if ops.table()[owner.op].family == "reduction" else None]
-        if _kind(owner) not in _LINEAR or not all(_is_float(item) or _is_constant(item) for item in operands):
+        if not ops.table()[owner.op].facts.scales or not all(_is_float(item) or _is_constant(item) for item in operands):
             return None
         return [item for item in operands if not _is_constant(item)]
     holder, number = _carrier(value)

@@ -141,11 +141,9 @@ def write(body: Body, op: d.WriteOp) -> Sequence[Value]:
     return []
 
 
-_ATOMICS: dict[object, str] = {"add": "add", "maximum": "max", "minimum": "min", "and_": "and", "or_": "or", "xor": "xor", None: "xchg"}
-"""The function of Triton that combines an element as a row does."""
-
-
 def atomic(body: Body, op: d.AtomicOp) -> Sequence[Value]:
+    from tilejit.backends.cuda.rules import ATOMICS
+
     buffer, indices, combine = body.buffer(op.buffer), [body.index(item) for item in op.indices], ops.table()[str(op.static("atomic"))].attrs["combine"]
     floats = combine in ("add", None) and op.expected is None
     if buffer.dtype.bits < 32 or (buffer.dtype.is_float and not floats):
@@ -155,7 +153,7 @@ def atomic(body: Body, op: d.AtomicOp) -> Sequence[Value]:
     pointer = memory.offsets_text(body.out, buffer, indices, [None] * buffer.rank, 0)
     value = body.converted(body.scalar(op.value), buffer.dtype)
     if op.expected is None:
-        text = f"tl.atomic_{_ATOMICS[combine]}({pointer}, {value}{'' if good is None else f', mask={good}'})"
+        text = f"tl.atomic_{ATOMICS[combine]}({pointer}, {value}{'' if good is None else f', mask={good}'})"
     else:
         wanted = body.converted(body.scalar(op.expected), buffer.dtype)
         # It has no mask: where the index is bad, an element is exchanged for itself.
