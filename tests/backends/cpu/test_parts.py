@@ -110,10 +110,10 @@ def test_other_processes_do_their_share(monkeypatch: pytest.MonkeyPatch) -> None
         first.set()
         return made
 
-    def patient(part: str) -> Compiled:
+    def patient(part: str, *, large: bool) -> Compiled:
         assert first.wait(HANG), "nobody else compiled anything"
         here.append(part)
-        return compile_llvm(part)
+        return compile_llvm(part, large=large)
 
     here, asked = list[str](), workshop._asked
     monkeypatch.setattr(workshop, "_asked", answered)

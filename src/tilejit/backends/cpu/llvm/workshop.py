@@ -61,9 +61,9 @@ class Workshop:
     def objects(self) -> list[bytes]:
         """The object files of all modules, in the order in which they were added."""
         while (number := self._next()) is not None:
-            self._objects[number] = compile_llvm(self._texts[number]).object_bytes
+            self._objects[number] = _object_of(self._texts[number])
         self._send_home()
-        return [self._objects.get(number) or compile_llvm(text).object_bytes for number, text in enumerate(self._texts)]
+        return [self._objects.get(number) or _object_of(text) for number, text in enumerate(self._texts)]
 
     def _next(self) -> int | None:
         try:
@@ -94,6 +94,10 @@ class Workshop:
             return
 
 
+def _object_of(text: str) -> bytes:
+    return compile_llvm(text, large=True).object_bytes
+
+
 def _asked(question: IO[bytes], answer: IO[bytes], text: str) -> bytes:
     """What another process makes of a module; ValueError: nothing."""
     question.write(json.dumps(text).encode() + b"\n")
@@ -104,4 +108,4 @@ def _asked(question: IO[bytes], answer: IO[bytes], text: str) -> bytes:
 def serve() -> None:
     """The other process: a module in each line of the standard input, its object in a line of the standard output."""
     for line in sys.stdin:
-        print(json.dumps(base64.b64encode(compile_llvm(json.loads(line)).object_bytes).decode()), flush=True)
+        print(json.dumps(base64.b64encode(_object_of(json.loads(line))).decode()), flush=True)
