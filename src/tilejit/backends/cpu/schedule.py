@@ -51,7 +51,7 @@ class GemmSchedule:
     vectors: int
     """Vectors in a row of it: accumulators, one row of B and a broadcast of A fit the registers."""
     kc: int
-    """Depth of a packed panel in words: a panel of A and the part of one of B that is in use stay in the first cache."""
+    """Depth of a packed panel in words: a panel of A stays in the first cache, one of B in the second; the deeper, the less often C is read and written."""
     mc: int
     """Rows of A packed at a time: they stay in the second cache."""
     nc: int
@@ -138,12 +138,13 @@ def gemm(accumulator: DType) -> GemmSchedule:
     """For products on this processor."""
     rows, vectors = 6, 4 if host().vector_registers == 32 else 2
     word, (_, second, last) = accumulator.get_byte(), cache_bytes()
-    kc = 512 if second >= _MIB else 256
+    kc = 4096 // word if second >= _MIB else 256
     mc = -(-min(second // 2, _MIB // 2) // (kc * word * rows)) * rows
+    nc = max(512, min(2048, last // 4 // (kc * word * 512) * 512))
     # A matrix unit is faster even where B must be packed for it.
     streams = accumulator.is_float and vectors == 4 and not host().has("amx-tile")
     return GemmSchedule(
-        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, unroll=4,
+        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=nc, unroll=4,
         direct_n=256, direct_k=256, few_rows=8, large_elements=1 << 18, large_few_rows=16 if streams else 8, few_dots=32,
         tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
         pieces=16, stream_pieces=32, stream_columns=128, deep_bytes=4 * _MIB, deep_columns=16384, asks=second < 2 * _MIB,

@@ -60,6 +60,9 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     sums = start * block.rows
     b = e.offset(b, head_words(kind, columns), kind.word)
     lefts = [e.offset(a, e.mul(a_row, i), "i8") for i in range(block.rows)]
+    with e.loop(0, block.rows, name="ask") as row:
+        for v in range(block.vectors):
+            prefetch(e, e.offset(c, e.add(e.mul(c_row, row.iv), v * width), kind.acc), to_write=True)
     whole = e.inst("i64", f"and i64 {steps.text}, {-block.unroll}")
     for lower, upper, times in ((0, whole, block.unroll), (whole, steps, 1)):
         with e.loop(lower, upper, times, sums) as loop:
@@ -80,10 +83,10 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     return name
 
 
-def prefetch(e: Emitter, pointer: Value, near: int = 3) -> None:
+def prefetch(e: Emitter, pointer: Value, near: int = 3, *, to_write: bool = False) -> None:
     """Have memory brought into the caches, the first (`near` 3) or the second one (2)."""
     e.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    e.void(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 {near}, i32 1)")
+    e.void(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 {int(to_write)}, i32 {near}, i32 1)")
 
 
 def ask_beyond(e: Emitter, pointer: Value, type: str, elements: Index, near: int = 3) -> None:

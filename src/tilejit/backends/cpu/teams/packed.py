@@ -93,7 +93,7 @@ def plan_of(e: Emitter, kind: Elements, block: GemmSchedule, sizes: tuple[Index,
     apart = False
     if isinstance(m, int) and isinstance(n, int) and isinstance(k, int):
         few = -(-m // bare.tile[0]) * -(-n // bare.tile[1]) <= _FEW_TILES
-        apart = few and k >= 4 * bare.deep and m * n * -(-k // bare.deep) * kind.acc_bytes <= _APART_BYTES
+        apart = few and k >= 2 * bare.deep and m * n * -(-k // bare.deep) * kind.acc_bytes <= _APART_BYTES
     # Of a deeper A a block is rows with gaps between them, which have fewer places in the caches than panels.
     lying = m // block.rows if lies and isinstance(m, int) and isinstance(k, int) and k <= bare.deep else 0
     return Plan(kind, block, panels, tiles, apart, lying)
