@@ -32,6 +32,14 @@ def test_every_file_and_folder_exists(page: Path) -> None:
             assert any((start / name).exists() for start in (SOURCE, ROOT, SOURCE / within)), name
 
 
+def test_the_map_has_every_folder() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Map of the source")[2]
+    rows = [[name.rstrip("/") for name in FILE.findall(row) if name.endswith("/")] for row in page.splitlines() if row.startswith("|")]
+    mapped = {name for row in rows for inside in row for name in (inside, f"{row[0]}/{inside}")}
+    folders = {path.parent.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")} - {"."}
+    assert folders - mapped == set()
+
+
 def test_every_step_of_a_call_is_where_the_page_says() -> None:
     steps = STEP.findall((ROOT / "docs" / "one-call.md").read_text(encoding="utf-8"))
     assert len(steps) > 40
