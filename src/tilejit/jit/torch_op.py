@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tilejit.errors import ArgumentError, PlatformError, did_you_mean
 from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.arguments import stays_runtime
-from tilejit.jit.specialize.outputs import roles_of_write
+from tilejit.jit.specialize.effects import write_of
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.call.signature import Signature
 
@@ -165,12 +165,8 @@ def _written_by(definition: Definition, name: str) -> ast.expr | None:
     value = assigned[-1] if assigned else None
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return value if isinstance(value, ast.Name) else None
-    roles = roles_of_write(value.func.attr)
-    if roles is None:
-        return None
-    index = list(dict.fromkeys(roles.values())).index("target")
-    by_name = (item.value for item in value.keywords if roles.get(item.arg or "") == "target")
-    return next(by_name, value.args[index] if len(value.args) > index else None)
+    write = write_of(value.func.attr)
+    return write.given(value).get("target") if write is not None else None
 
 
 def _binds(target: ast.expr, name: str) -> bool:

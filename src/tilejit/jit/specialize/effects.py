@@ -70,6 +70,11 @@ class Write(NamedTuple):
     element: bool
     """Whether it writes one element."""
 
+    def given(self, call: ast.Call) -> dict[str, ast.expr]:
+        """What a call says, by role."""
+        found: dict[str, ast.expr] = dict(zip(self.places, call.args, strict=False))
+        return {**found, **{self.names.get(keyword.arg, ""): keyword.value for keyword in call.keywords if keyword.arg is not None}}
+
 
 def write_of(name: str) -> Write | None:
     """An op of that name that writes into a tensor at offsets."""

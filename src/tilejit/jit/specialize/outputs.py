@@ -131,8 +131,7 @@ class _Watching(Statements):
         return folded
 
     def _note_op(self, write: Write, node: ast.Call) -> None:
-        given: dict[str, ast.expr] = dict(zip(write.places, node.args, strict=False))
-        given.update({write.names.get(keyword.arg, ""): keyword.value for keyword in node.keywords if keyword.arg is not None})
+        given = write.given(node)
         target, value, offsets = given.get("target"), given.get("value"), given.get("offsets")
         if not (isinstance(target, ast.Name) and target.id in self.writes and value is not None and offsets is not None):
             return
