@@ -17,6 +17,7 @@ import tilejit.language as pl
 from tests.backends.cuda import interpreted
 from tilejit.backends.cuda import schedule
 from tilejit.backends.cuda.grids import operators
+from tilejit.backends.cuda.indexed import order
 from tilejit.backends.cuda.nests import launches
 from tilejit.backends.cuda.products import gemm
 from tilejit.runtime.config import RunConfig
@@ -93,6 +94,20 @@ def halves(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 
 @pl.jit
+def largest(x: pl.Tensor, values: pl.Out[pl.Tensor], places: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        first, where = pl.topk(x, 5)
+        values[:] = first
+        places[:] = where
+
+
+@pl.jit
+def running(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:, 1 : x.shape[1] + 1] = pl.cumsum(x, axis=1)
+
+
+@pl.jit
 def twice(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         out[:] = x * 2.0 + x
@@ -163,6 +178,11 @@ def main() -> None:
     for shape in ((2, 1501), (37, 41)):  # cells in a line, all blocks of it whole but the last
         line = rng.standard_normal(shape, np.float32)
         agree(twice, [line], [line], 0)
+    with patch.object(order, "CHUNK", 4):  # as if lines were longer than a program holds
+        numbers = rng.integers(-9, 9, (2, 77)).astype(np.float32)
+        numbers[0, 7] = np.nan
+        agree(largest, [numbers], [numbers[:, :5], np.zeros((2, 5), np.int32)], 0)
+    agree(running, [line], [np.zeros((line.shape[0], line.shape[1] + 3), np.float32)], 1e-4)
     several = [rng.standard_normal((3, 17, 17)).astype(np.float16) for _ in range(2)]
     agree(batch, several, [several[0]], 1e-2)
     agree(down, [rng.standard_normal((70, 19), np.float32)], [np.zeros((1, 19), np.float32)], 1e-5)

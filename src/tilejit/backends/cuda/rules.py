@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from tilejit import ops
 from tilejit.backends.cuda.control_plane import host
 from tilejit.backends.cuda.control_plane.host import Number
-from tilejit.backends.cuda.indexed import gather, generated, lines, move, pull, regions, scatter
+from tilejit.backends.cuda.indexed import gather, generated, lines, move, order, pull, regions, scatter
 from tilejit.backends.cuda.products import dot
 from tilejit.backends.cuda.program import buffers, control, crossing, masks, places, printing, ranks, rows, structure
 from tilejit.backends.cuda.program.body import Body
@@ -63,8 +63,8 @@ _FAMILIES: dict[str, Rule] = {
 }
 
 _OWN: dict[str, Rule | str] = {
-    "sort_rows": lines.in_program(lines.SORT),
-    "topk_rows": lines.in_program(lines.SORT),
+    "sort_rows": lines.in_program(order.SORT),
+    "topk_rows": lines.in_program(order.TOPK),
     "bincount": lines.in_program(lines.COUNT),
     "expand_clone": rows.expand_clone,
     "expands": rows.expands,
@@ -255,8 +255,8 @@ PULLS: dict[str, pull.Pull] = {
 
 LINES: dict[str, lines.Lines] = {
     **{name: lines.SCAN for name, row in ops.table().items() if row.family == "scan"},
-    "sort_rows": lines.SORT,
-    "topk_rows": lines.SORT,
+    "sort_rows": order.SORT,
+    "topk_rows": order.TOPK,
     "bincount": lines.COUNT,
 }
 """Rows that go from memory to memory where their operands are too large for registers, or are no tiles."""

@@ -43,7 +43,7 @@ def launch_operator(frame: Frame, op: d.ApplyOp, name: str, store: d.StoreOp | N
     if op.op in LINES:
         from tilejit.backends.cuda.indexed import lines
 
-        lines.launch(frame, op, name, LINES[op.op])
+        lines.launch(frame, op, name, LINES[op.op], store)
         return
     if ops.table()[op.op].family == "matmul" and is_product(frame, op):
         launch_product(frame, op, name)

@@ -143,11 +143,14 @@ def _run_program(frame: Frame, members: Sequence[Operation], name: str) -> None:
 
 
 def _stored(segments: Sequence[Segment], place: int) -> d.StoreOp | None:
-    """The store after an operator that only moves cells, when it is all that happens to them."""
+    """The store after an operator that only moves cells, or takes lines in order, when it is all that happens to its result."""
     from tilejit.backends.cuda.grids.operators import moves
+    from tilejit.backends.cuda.rules import LINES
 
     op = segments[place][1][0]
-    if len(segments[place][1]) > 1 or not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "movement" or not moves(op):
+    if len(segments[place][1]) > 1 or not isinstance(op, d.ApplyOp) or len(op.results) != 1:
+        return None
+    if op.op not in LINES and (ops.table()[op.op].family != "movement" or not moves(op)):
         return None
     for kind, members in segments[place + 1 :]:
         if kind == "host" and _is_early(members[0], op):

@@ -1,4 +1,4 @@
-"""Operators that take whole lines in order: running sums, sorting, counting. They go from memory to memory, chunk by chunk, so a line may have any length.
+"""Operators that take whole lines in order: running sums, counting, sorting (order.py). From memory to memory, chunk by chunk, so a line may have any length.
 
 The same text serves a launch of its own, where programs share out the lines, and one program that does them all in a block of the user's.
 """
@@ -24,7 +24,7 @@ from tilejit.backends.cuda.schedule import PROCESSORS
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.types import computed_in, padded, register
 from tilejit.backends.cuda.text.values import Buffer, Dim, Scalar, Tile, Value, index
-from tilejit.dtypes import INT32, INT64, DType
+from tilejit.dtypes import INT32, DType
 from tilejit.ops.order import COUNT_HELP
 from tilejit.ops.scan import scanned_axis
 from tilejit.passes.kernels import name_hint
@@ -63,16 +63,19 @@ class Lines:
     """Whether it needs two lines of INT32 per program to work in."""
     sums: bool = False
     """Whether it adds to its result, which begins as 0."""
+    instead: Callable[[d.ApplyOp], Lines | None] = lambda op: None
+    """Another way that is better for an op."""
 
 
 # launches and programs --------------------------------------------------------------------------------------------------
 
 
-def launch(frame: Frame, op: d.ApplyOp, name: str, lines: Lines) -> None:
-    """A kernel of its own: as many programs as there are blocks of lines, at most so many as keep the GPU busy."""
-    from tilejit.backends.cuda.nests.launches import fill, room_for, shape_of
+def launch(frame: Frame, op: d.ApplyOp, name: str, lines: Lines, store: d.StoreOp | None = None) -> None:
+    """A kernel of its own: as many programs as there are blocks of lines, at most so many as keep the GPU busy. Its result goes where a store wants it."""
+    from tilejit.backends.cuda.nests.launches import fill, room_for, shape_of, store_window
 
-    rooms = [room_for(frame, result) for result in op.results]
+    lines = lines.instead(op) or lines
+    rooms = [room_for(frame, result) for result in op.results] if store is None else [store_window(frame, store)]
     if lines.sums:
         for room in rooms:
             fill(frame, room, 0, op)
@@ -91,8 +94,10 @@ def launch(frame: Frame, op: d.ApplyOp, name: str, lines: Lines) -> None:
 
 def in_program(lines: Lines) -> Callable[[Body, d.ApplyOp], Sequence[Value]]:
     """The rule inside a program: everything by this one, in its scratch memory."""
+    usual = lines
 
     def rule(body: Body, op: d.ApplyOp) -> Sequence[Value]:
+        lines = usual.instead(op) or usual
         given = [_valid_part(body, arg) for arg in op.args if isinstance(d.type_of(arg), ShapedType)]
         rooms: list[Buffer] = []
         for result in op.results:
@@ -139,7 +144,7 @@ def _handed(body: Body, op: d.ApplyOp, number: int, room: Buffer) -> Value:
     return replace(made, valid=body.valid_of(op, number, lambda axis: source[axis]), zeros=False)
 
 
-def _place(line: str, dims: Sequence[Dim]) -> str:
+def place_of(line: str, dims: Sequence[Dim]) -> str:
     """How many elements into a buffer the first element of a line is: lines are counted in row-major order over `dims`."""
     parts: list[str] = []
     for axis, dim in enumerate(dims):
@@ -152,7 +157,7 @@ def _place(line: str, dims: Sequence[Dim]) -> str:
     return " + ".join(parts) or f"{line} * 0"
 
 
-def _guarded(where: str, buffer: Buffer) -> str:
+def guarded(where: str, buffer: Buffer) -> str:
     return where if buffer.good is None else f"{where} & {buffer.good}"
 
 
@@ -206,11 +211,11 @@ def scan(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Buf
     first, at, carry = out.fresh("first"), out.fresh("at"), out.fresh("before")
     with out.block(f"for {first} in {share.blocks(count, high)}:"):
         line = out.let("line", f"({first} + {out.arange(high)}).to(tl.int64)[:, None]")
-        places = [out.let("place", _place(line, dims)) for dims in others]
+        places = [out.let("place", place_of(line, dims)) for dims in others]
         out.line(f"{carry} = tl.full(({high}, 1,), {neutral(combine, compute)}, {register(compute)})")
         with out.block(f"for {at} in range(0, {length.text}, {wide}):"):
             cell = out.let("cell", f"({at} + {out.arange(wide)})[None, :]")
-            there = out.let("there", _guarded(f"({line} < {count.text}) & ({cell} < {length.text})", source))
+            there = out.let("there", guarded(f"({line} < {count.text}) & ({cell} < {length.text})", source))
             pointers = [
                 f"{buffer.start} + {place} + {cell} * {buffer.dims[axis].stride.text}" for buffer, place in zip((source, target), places, strict=True)
             ]
@@ -219,111 +224,6 @@ def scan(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Buf
             made = out.let("made", elementwise.combined(combine, compute, carry, _scanned(body, cells, 1, combine, compute)))
             out.line(memory.store_line(out, pointers[1], elementwise.held(out, made, dtype), there, dtype))
             out.line(f"{carry} = {elementwise.combined(combine, compute, carry, fold(body, cells, 1, combine, compute))}")
-
-
-# order ------------------------------------------------------------------------------------------------------------------
-
-
-def _key(body: Body, text: str, dtype: DType, descending: bool) -> str:
-    """Integers whose lowest bits are in the order of the elements."""
-    out, bits = body.out, dtype.bits
-    carrier = "tl.int64" if bits == 64 else "tl.int32"
-    if dtype.is_float:
-        wide = out.let("number", elementwise.widen(out, text, dtype))
-        raw = f"{text}.to(tl.int{bits}, bitcast=True).to({carrier})"
-        made = f"{out.helper('order_of_bits')}(tl.where({wide} != {wide}, {_NAN[bits]}, {raw}).to({carrier}), {bits})"
-    else:
-        made = f"{text}.to({carrier})" if dtype.kind == "uint" else f"({text}.to({carrier}) ^ {elementwise.constant(-(1 << (bits - 1)), _CARRIERS[bits])})"
-    return f"(~{made})" if descending else made
-
-
-_NAN = {16: 0x7FFF, 32: 0x7FFFFFFF, 64: "tl.full((), 0x7FFFFFFFFFFFFFFF, tl.int64)"}
-"""Bits behind those of every number."""
-_CARRIERS = {8: INT32, 16: INT32, 32: INT32, 64: INT64}
-
-
-def sort(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Buffer], share: Share, work: Buffer | None) -> None:
-    """Line by line: the indices of its cells are put in order by two bits of their keys at a time, the lowest first; equal ones keep their order."""
-    assert work is not None
-    args, out, source = apply_args(op), body.out, given[0]
-    count, length, stride = numbers.product(source.shape[:-1]), source.shape[-1], source.dims[-1].stride
-    kept = rooms[0].shape[-1]
-    descending = bool(args.get("largest", True) if op.op == "topk_rows" else args.get("descending", False))
-    size = padded(min(length.const if isinstance(length.const, int) else CHUNK, CHUNK))
-    line = out.fresh("line")
-    with out.block(f"for {line} in {share.blocks(count, 1)}:"):
-        row = out.let("row", f"{source.start} + {_place(f'tl.full((), {line}, tl.int64)', source.dims[:-1])}")
-        order = out.let("order_here", f"{work.start} + tl.full((), {share.first}, tl.int64) * {work.dims[0].stride.text}")
-        sorter = _Sorter(body, source, row, order, length, size, descending)
-        sorter.emit()
-        at = out.fresh("at")
-        with out.block(f"for {at} in range(0, {kept.text}, {size}):"):
-            cell = out.let("cell", f"{at} + {out.arange(size)}")
-            there = out.let("there", _guarded(f"({cell} < {kept.text})", source))
-            where = out.let("where", f"tl.load({order} + {cell}, mask={there}, other=0)")
-            picked = memory.load_text(out, f"{row} + {where} * {stride.text}", there, source.dtype)
-            for room, value in zip(rooms, (picked, where), strict=True):
-                begin = f"{room.start} + {_place(f'tl.full((), {line}, tl.int64)', room.dims[:-1])}"
-                out.line(memory.store_line(out, f"{begin} + {cell} * {room.dims[-1].stride.text}", value, there, room.dtype))
-        body.order.barrier(out)
-
-
-@dataclass
-class _Sorter:
-    """The text that puts the indices of one line in order: two halves of memory take turns."""
-
-    body: Body
-    source: Buffer
-    row: str
-    order: str
-    length: Scalar
-    size: int
-    descending: bool
-
-    def emit(self) -> None:
-        out, body, bits = self.body.out, self.body, self.source.dtype.bits
-        at, turn = out.fresh("at"), out.fresh("turn")
-        with out.block(f"for {at} in range(0, {self.length.text}, {self.size}):"):
-            cell = out.let("cell", f"{at} + {out.arange(self.size)}")
-            out.line(f"tl.store({self.order} + {cell}, {cell}.to(tl.int32), mask={cell} < {self.length.text})")
-        body.order.barrier(out)
-        with out.block(f"for {turn} in range(0, {bits // 2}):"):
-            old = out.let("old", f"{self.order} + ({turn} % 2) * {self.length.text}")
-            new = out.let("new", f"{self.order} + (({turn} + 1) % 2) * {self.length.text}")
-            ends = [out.fresh(f"end{digit}") for digit in range(4)]
-            for end in ends:
-                out.line(f"{end} = tl.full((), 0, tl.int32)")
-            with out.block(f"for {at} in range(0, {self.length.text}, {self.size}):"):
-                _, ones, _, _ = self._digits(at, old, turn)
-                self._add(ends, f"tl.sum({ones}, 0)")
-            starts = [out.fresh(f"start{digit}") for digit in range(4)]
-            for digit, start in enumerate(starts):
-                out.line(f"{start} = {' + '.join(ends[:digit]) or f'{ends[0]} * 0'}")
-            with out.block(f"for {at} in range(0, {self.length.text}, {self.size}):"):
-                where, ones, digit, there = self._digits(at, old, turn)
-                rank = f"((tl.cumsum({ones}, 0) >> (16 * {digit}).to(tl.int64)) & 65535).to(tl.int32) - 1"
-                begin = f"tl.where({digit} == 0, {starts[0]}, tl.where({digit} == 1, {starts[1]}, tl.where({digit} == 2, {starts[2]}, {starts[3]})))"
-                out.line(f"tl.store({new} + {begin} + {rank}, {where}, mask={there})")
-                self._add(starts, f"tl.sum({ones}, 0)")
-            body.order.barrier(out)
-
-    def _digits(self, at: str, old: str, turn: str) -> tuple[str, str, str, str]:
-        """Of a chunk: the indices, a 1 in the 16 bits that count for the digit of each, the digits, and which exist."""
-        out = self.body.out
-        cell = out.let("cell", f"{at} + {out.arange(self.size)}")
-        there = out.let("there", _guarded(f"({cell} < {self.length.text})", self.source))
-        where = out.let("where", f"tl.load({old} + {cell}, mask={there}, other=0)")
-        loaded = out.let("loaded", memory.load_text(out, f"{self.row} + {where} * {self.source.dims[-1].stride.text}", there, self.source.dtype))
-        key = out.let("key", _key(self.body, loaded, self.source.dtype, self.descending))
-        digit = out.let("digit", f"(({key} >> (2 * {turn})) & 3).to(tl.int32)")
-        ones = out.let("ones", f"tl.where({there}, tl.full((), 1, tl.int64) << (16 * {digit}).to(tl.int64), 0)")
-        return where, ones, digit, there
-
-    def _add(self, counts: Sequence[str], packed: str) -> None:
-        out = self.body.out
-        here = out.let("here", packed)
-        for digit, count in enumerate(counts):
-            out.line(f"{count} += (({here} >> {16 * digit}) & 65535).to(tl.int32)")
 
 
 # counting ---------------------------------------------------------------------------------------------------------------
@@ -337,8 +237,8 @@ def count(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Bu
     first = out.fresh("first")
     with out.block(f"for {first} in {share.blocks(total, size)}:"):
         cell = out.let("cell", f"({first} + {out.arange(size)}).to(tl.int64)")
-        there = out.let("there", _guarded(f"({cell} < {total.text})", source))
-        number = out.let("number", f"{memory.load_text(out, f'{source.start} + {_place(cell, source.dims)}', there, source.dtype)}.to(tl.int64)")
+        there = out.let("there", guarded(f"({cell} < {total.text})", source))
+        number = out.let("number", f"{memory.load_text(out, f'{source.start} + {place_of(cell, source.dims)}', there, source.dtype)}.to(tl.int64)")
         fine = out.let("fine", f"({number} >= 0) & ({number} < {length.text})")
         failure = Failure("bounds", f"bincount: {{0}} is outside 0 to {int(length.const or 1) - 1}", op.span, COUNT_HELP)
         if body.options.check_bounds:
@@ -346,10 +246,9 @@ def count(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Bu
             body.failures.report(out, none, failure, (wrong,))
         more = f"tl.full(({size},), 1, {register(target.dtype)})"
         if len(given) > 1:
-            more = memory.load_text(out, f"{given[1].start} + {_place(cell, given[1].dims)}", there, given[1].dtype)
+            more = memory.load_text(out, f"{given[1].start} + {place_of(cell, given[1].dims)}", there, given[1].dtype)
         out.line(f'tl.atomic_add({target.start} + tl.where({fine}, {number}, 0), {more}, mask={there} & {fine}, sem="relaxed")')
 
 
 SCAN = Lines(scan, cells=lambda op: 4 * _scan_block(op)[0] * _scan_block(op)[1])
-SORT = Lines(sort, warps=8, works_in=True)
 COUNT = Lines(count, cells=lambda op: CHUNK, sums=True)
