@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ from tests.runtime.cuda.fake import FakeLibrary, Launched, install
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.lower import lower
+from tilejit.backends.cuda.schedule import pieces_of, product_of
+from tilejit.backends.cuda.text.types import padded
+from tilejit.dtypes import BF16, INT8
 from tilejit.errors import OptionError
 from tilejit.jit.function import JITFunction
 from tilejit.jit.tune.space import Choice
@@ -126,3 +130,15 @@ def test_blocks_warps_and_stages_are_tuned_and_wrong_candidates_rejected(gpu: Fa
     np.testing.assert_array_equal(tuned(DeviceArray.of(x)).numpy(), 2 * x)
     assert (gpu.launches[-1].threads, gpu.launches[-1].grid) == (128, (1, 1, 1)) and len(asked) == before
     assert json.loads(tuned.compile(DeviceArray.of(x)).stage("schedule"))[NAME]["warps"] == 4
+
+
+def test_tiles_of_products_of_few_rows_fit_into_shared_memory_and_fill_the_gpu_as_far_as_they_can() -> None:
+    for rows, columns, inner, (dtype, read) in itertools.product(
+        (1, 16, 17, 64), (33, 64, 1024, 11008, 32000), (16, 100, 2816, 11264), ((BF16, BF16), (BF16, INT8), (INT8, INT8))
+    ):
+        chosen = product_of(rows, inner, columns, 1, dtype, True, read)
+        held = chosen.stages * chosen.inner * (chosen.rows * dtype.get_byte() + chosen.columns * read.get_byte())
+        assert held <= 160 << 10 and chosen.rows >= rows and chosen.columns <= max(32, padded(columns)), (rows, columns, inner, dtype, read, chosen)
+        assert chosen.columns == 32 or -(-columns // chosen.columns) >= 99, "wide blocks only where there are enough of them"
+    tall = product_of(4096, 4096, 64, 1, BF16, True, BF16)
+    assert pieces_of(64, 4096, tall) == 2 and pieces_of(200, 1 << 20, tall) == 1, "along K only what leaves processors idle is cut"

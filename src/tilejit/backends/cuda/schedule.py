@@ -154,20 +154,23 @@ def product_of(rows: int | None, inner: int | None, columns: int | None, batches
     if min(m, n) >= 2048 and m * n * many >= 128 * 256 * PROCESSORS:
         return ProductSchedule(128, 256, depth, 8, 4 if size == 1 or k < 8192 else 3)
     if m <= FEW[-1] and n > 32:
-        return _narrow(m, n, k, many, depth * 2 // min(read.get_byte(), size) * size, read.get_byte())
+        return _narrow(m, n, k, many, size, read.get_byte())
     blocks = ((128, 128), (64, 128), (64, 64), (32, 64), (16, 64))
     alone = _count(m, n, many, blocks[1]) <= PROCESSORS and 8 * _count(m, n, many, blocks[0]) >= 3 * PROCESSORS
     block = blocks[0] if alone and min(m, n) >= 128 else _fitted(m, n, many, k // depth, blocks)  # all of them at once: then larger ones take less time
     return ProductSchedule(*block, min(depth, max(32, padded(k))), 8 if block == (128, 128) else 4, 4 if alone or block != (128, 128) else 3)
 
 
-def _narrow(m: int, n: int, k: int, many: int, depth: int, width: int) -> ProductSchedule:
-    """Blocks of few rows, bound by reading the right operand: narrow ones, so that there are many, and enough copies under way in each."""
+def _narrow(m: int, n: int, k: int, many: int, size: int, width: int) -> ProductSchedule:
+    """Blocks of few rows, bound by reading the right operand (of `width` bytes a cell, the left one of `size`): narrow ones, so that there are many, and
+    enough copies under way in each."""
     height = max(16, padded(m))
-    block = next((wide for wide in (128, 64) if _count(m, n, many, (height, wide)) >= PROCESSORS * 3 // 4), 32)
+    wides = [wide for wide in (128, 64) if wide <= padded(n) and _count(m, n, many, (height, wide)) >= PROCESSORS * 3 // 4]
+    block = max(wides, default=32)
     alone = height == 16 and _count(m, n, many, (height, block)) < PROCESSORS * 3 // 4  # in so few programs, each has to do with more at once
-    deep = min(256 if alone else depth, max(32, padded(k)))
-    return ProductSchedule(height, block, deep, 8 if alone and deep == 256 else 4, max(3, min(6, (48 << 10) // (block * deep * width) + 1)))
+    deep = min(256 if size == 1 or alone or (height == 16 and width == 1) else 128, max(32, padded(k)))
+    fitting = (144 << 10) // (deep * (height * size + block * width))
+    return ProductSchedule(height, block, deep, 8 if alone and deep == 256 else 4, max(2, min(6, fitting, max(3, (48 << 10) // (block * deep * width) + 1))))
 
 
 def _count(m: int, n: int, many: int, block: tuple[int, int]) -> int:
