@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -17,7 +19,6 @@ from tilejit.types.values import BufferType, TileType
 Place = tuple[object, ...]
 """An expression of the source: its function and where it stands."""
 _WINDOWS = (d.WindowOp, d.ViewOp, d.PeerOp)
-_LOOPS = (d.ForOp, d.WhileOp)
 
 
 class NeedsMemory(UnsupportedFeatureError):
@@ -136,20 +137,23 @@ class Aliases:
 
     def check(self, function: Operation) -> None:
         """Once a function is read: no name shows a result as it was before a write, and no write into a result was meant for a tensor."""
-        writes = [(time, event) for time, event in enumerate(self._events) if event.writes and function.is_ancestor(event.block)] if self._made else []
-        if not writes:
+        if not self._made:
             return
-        buffers = {self.root(value) for value in (*self._parent, *self._parent.values()) if _is_buffer(value)}
-        reads: dict[SSAValue, list[tuple[int, _Event]]] = {}
-        for time, event in enumerate(self._events):
-            if not event.writes and function.is_ancestor(event.block):
-                reads.setdefault(self.root(event.value), []).append((time, event))
-        for time, write in writes:
-            own = self.root(write.value)
-            if is_result(write.value) and own in buffers:
-                raise self.needs_memory(write.value, UnsupportedFeatureError(_COPY, span=write.span, help=_DIRECTLY))
-            if any(self._made[read.value] <= time and _may_follow(write, read, time < now) for now, read in reads.get(own, ())):
-                raise self.needs_memory(write.value, UnsupportedFeatureError(_SHOWN, span=write.span, help=_CREATE))
+        events = [(time, event) for time, event in enumerate(self._events) if function.is_ancestor(event.block)]
+        writes: dict[SSAValue, list[tuple[int, _Event]]] = {}
+        for time, event in events:
+            if event.writes:
+                writes.setdefault(self.root(event.value), []).append((time, event))
+        buffers = {self.root(value) for value in (*self._parent, *self._parent.values()) if _is_buffer(value)} if writes else set()
+        for own in buffers & writes.keys():
+            for _, write in writes[own]:
+                if is_result(write.value):
+                    raise self.needs_memory(write.value, UnsupportedFeatureError(_COPY, span=write.span, help=_DIRECTLY))
+        for now, read in events:
+            since = writes.get(self.root(read.value), []) if not read.writes else []
+            seen = _first_before(read, now, since[bisect_left(since, self._made.get(read.value, 0), key=itemgetter(0)) :])
+            if seen is not None:
+                raise self.needs_memory(read.value, UnsupportedFeatureError(_SHOWN, span=seen.span, help=_CREATE))
 
 
 _CREATE = "give it memory of its own: make a tensor with pl.create_tensor(…), and write `t[:] = …`"
@@ -179,15 +183,19 @@ def _part_of(value: SSAValue) -> SSAValue | None:
     return viewed(owner) if isinstance(owner, d.ApplyOp) and not facts(owner.op).swaps and _is_complete(value) else None
 
 
-def _may_follow(write: _Event, read: _Event, later: bool) -> bool:
-    """Whether the run may come from a write to a read without making the value that is read anew: behind it, or in the next round of a loop."""
-    around = list(_around(read.block))
-    if not later and not any(isinstance(op, _LOOPS) for op, _ in around):
-        return False
-    above = dict(_around(write.block))
-    if any(isinstance(op, _LOOPS) and op in above and not op.is_ancestor(read.value.owner) for op, _ in around):
-        return True
-    return later and not any(isinstance(op, d.IfOp) and above.get(op, block) is not block for op, block in around)
+def _first_before(read: _Event, now: int, writes: Sequence[tuple[int, _Event]]) -> _Event | None:
+    """The first of the writes from which the run may come to a read without making the value that is read anew: behind it, or in the next round of a loop."""
+    around = list(_around(read.block)) if writes else []
+    rounds = [op for op, _ in around if isinstance(op, d.ForOp | d.WhileOp) and not op.is_ancestor(read.value.owner)]
+    for time, write in writes:
+        if time > now and not rounds:
+            return None
+        above = dict(_around(write.block))
+        if any(loop in above for loop in rounds):
+            return write
+        if time < now and not any(isinstance(op, d.IfOp) and above.get(op, block) is not block for op, block in around):
+            return write
+    return None
 
 
 def _around(block: Block | None) -> Iterator[tuple[Operation, Block]]:

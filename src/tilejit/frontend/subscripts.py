@@ -250,9 +250,10 @@ def _covers(ctx: Context, source: SSAValue, axis: int, found: Window) -> int | N
 
 def write(ctx: Context, target: ast.Subscript, value: object) -> None:
     """`target = value` for a subscript target."""
-    if isinstance(target.value, ast.Subscript):
-        ctx.fail(UnsupportedFeatureError, "a chained subscript cannot be written", target, help="write t[i, j] = v")
     base, value = ctx.value(target.value), unpacked(ctx, value)
+    if isinstance(target.value, ast.Subscript) and not isinstance(shaped(base), BufferType):
+        refusal = UnsupportedFeatureError("a chained subscript cannot be written", span=ctx.span(target), help="write t[i, j] = v")
+        raise ctx.aliases.needs_memory(base, refusal) if isinstance(base, SSAValue) else refusal
     if ctx.strict_ssa:
         ctx.fail(UnsupportedFeatureError, "strict_ssa forbids subscript writes", target, help="use pl.assemble or pl.store and bind the result")
     if isinstance(base, SSAValue) and isinstance(d.type_of(base), ArrayType):

@@ -63,6 +63,7 @@ BODIES = {
     "rebound to itself": "out = pl.assemble(out, x * 2.0, [0, 0])\nout += 1.0\nout = out\nout += 1.0",
     "member of a list": "l = [io, y + 1.0]\nl[0] += y\na = l[1]\nl[1] += x\nout[:] = io + a",
     # results that several names show
+    "part of a member of a list": "t = x + 0.0\nl = [t, x + 1.0]\nl[0][0:1, :] = y[0:1, :]\nl[1][0:1][:, 1:2] *= 2.0\nout[:] = l[1] + t",
     "member of a list that only the run knows": "t = io if s > 0 else x + 1.0\nl = [t, y]\nl[0] += y\nout[:] = io + l[0]",
     "another name of a result": "t = x + 1.0\nb = t\nb[:] = b * 0.0\nout[:] = t",
     "window of a result": "t = x + 1.0\nw = t[:, 1:3]\nu = w[0:1, :]\nu += 5.0\npl.write(w, [1, 1], 9.0)\nout[:] = t",
