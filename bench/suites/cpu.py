@@ -1,11 +1,15 @@
-"""Kernels on the CPU against torch in eager mode writing into an existing output."""
+"""Kernels on the CPU against torch in eager mode writing into an existing output, and where they are here inductor and numba."""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
 
+import numpy as np
 import torch
 from measure import Pair, Target, rested
 from torch.nn.functional import layer_norm, rms_norm
@@ -13,6 +17,7 @@ from torch.nn.functional import layer_norm, rms_norm
 from suites import attention, products, streams
 from suites.kernels import add, gelu_tanh, layernorm, rmsnorm, softmax
 
+Array = np.ndarray[Any, Any]
 THREADS = int(os.environ["TILEJIT_NUM_THREADS"])
 torch.set_num_threads(THREADS)
 
@@ -53,6 +58,46 @@ def against_inductor(rows: int, columns: int) -> Iterator[Pair]:
     yield replace(pair(f"rmsnorm {shape}", peer, rmsnorm, (x, gamma), out, lambda: rms(x, (columns,), gamma[0], 1e-6)), target=NORMS)
 
 
+def in_numpy(x: Array, out: Array) -> None:
+    """The softmax of rows, as one writes it there."""
+    np.exp(x - x.max(1, keepdims=True), out=out)
+    out /= out.sum(1, keepdims=True)
+
+
+def by_numba() -> Callable[[Array, Array], None]:
+    """The same in loops, of which that over rows becomes one for several threads."""
+    import numba
+
+    @numba.njit(parallel=THREADS > 1, fastmath=True)
+    def by_loops(x: Any, out: Any) -> None:
+        for i in numba.prange(x.shape[0]):
+            most, total = np.float32(-np.inf), np.float32(0)
+            for j in range(x.shape[1]):
+                most = max(most, x[i, j])
+            for j in range(x.shape[1]):
+                out[i, j] = np.exp(x[i, j] - most)
+                total += out[i, j]
+            for j in range(x.shape[1]):
+                out[i, j] /= total
+
+    return by_loops
+
+
+def against_others(rows: int, columns: int) -> Iterator[Pair]:
+    """A softmax against NumPy's and numba's."""
+    x, out, kept = (np.random.default_rng(i).standard_normal((rows, columns), np.float32) for i in range(3))
+    peers: dict[str, Callable[[Array, Array], None]] = {"NumPy": in_numpy}
+    if find_spec("numba") is not None:
+        peers["numba"] = by_numba()
+    for name, peer in peers.items():
+        check = functools.partial(close, out, kept)
+        yield Pair(f"softmax {rows}x{columns}", name, lambda: softmax(x, out), functools.partial(peer, x, kept), check=check)
+
+
+def close(ours: Array, theirs: Array) -> None:
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
 def pairs() -> Iterator[Pair]:
     """What is wanted first: a machine may be lent for minutes only."""
     torch.manual_seed(0)
@@ -60,6 +105,7 @@ def pairs() -> Iterator[Pair]:
     yield from attention.cases(THREADS)
     yield from streams.cases(THREADS)
     yield from row_kernels(1000, 1001)
+    yield from against_others(1000, 1001)
     if THREADS == 1:
         yield from against_inductor(1000, 1001)
     for rows, columns in ((256, 1024), (4096, 4096)):
