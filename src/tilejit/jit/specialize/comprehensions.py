@@ -59,8 +59,9 @@ def _refuse_acting(body: Expressions, copied: Sequence[ast.expr], texts: Sequenc
     """Refuse a comprehension whose text would have what does more than compute, or what that may change, in other places than Python."""
     acting = next((call for text in (*copied, *(texts if copied else ())) for call in acting_calls(text, body.specializer.acting)), None)
     if acting is not None:
-        what = f"`{ast.unparse(acting).removeprefix('self.')}` does more than compute its result, in a comprehension that is not the first of its statement"
-        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="give the comprehension, or what it goes through, a name first")
+        what = f"`{ast.unparse(acting).removeprefix('self.')}` does more than compute its result, in a comprehension that the run may leave out"
+        help = "make the list in a statement of its own, under `if` where it has to be"
+        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=help)
 
 
 def _generate(

@@ -18,7 +18,7 @@ def has_effects(body: Sequence[ast.stmt], acting: Collection[str]) -> bool:
             return True
         if isinstance(node, ast.Assert) or (isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)):
             return True
-        if isinstance(node, ast.Call) and (called_helper(node) in acting or _is_op_with_effect(node.func)):
+        if isinstance(node, ast.Call) and (called_helper(node) in acting or is_op_with_effect(node.func)):
             return True
     return False
 
@@ -47,7 +47,7 @@ def called_helper(call: ast.Call) -> str | None:
     return function.attr if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self" else None
 
 
-def _is_op_with_effect(function: ast.expr) -> bool:
+def is_op_with_effect(function: ast.expr) -> bool:
     """Whether the text calls an op, or a method of that name, that writes or waits: `pl.write(…)`, `pl.tile.store(…)`."""
     if not isinstance(function, ast.Attribute):
         return False

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
     """The call of the specialisation of `helper` that fits its arguments; outputs that a submitted call leaves out are allocated."""
-    bound = bind_call(helper, caller.spread(node), caller.definition, may_omit=submitted or may_omit_outputs(helper))
-    folded = {name: caller.fold(argument) for name, argument in bound.arguments.items()}
+    given = caller.spread(node)
+    bound = bind_call(helper, given, caller.definition, may_omit=submitted or may_omit_outputs(helper))
+    written = {id(argument): place for place, argument in enumerate([*given.args, *(keyword.value for keyword in given.keywords)])}
+    in_order = sorted(bound.arguments.items(), key=lambda item: written.get(id(item[1]), helper.positional))  # as Python computes them
+    folded = {name: caller.fold(argument) for name, argument in in_order}
     held = {name: value for name, (_, value) in folded.items()}
     held.update({param.name: _default(param, caller, helper, node) for param in helper.params if param.name in bound.defaults})
     for param in helper.params:
@@ -58,16 +61,16 @@ def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted
             held[param] = caller.env.get(argument.id, UNKNOWN)  # found out while its type was looked for
     here: dict[int, object] = {}
     for name, inside in built.types.items():
-        if isinstance(inside, Static) and isinstance(given := types.get(name), Static):
-            _note_same(inside.value, given.value, here)
+        if isinstance(inside, Static) and isinstance(passed := types.get(name), Static):
+            _note_same(inside.value, passed.value, here)
     result = _portable(built.result, _dims_here(built.types, {**types, **held}), here)
     named = returned_params(caller.specializer.reads(helper))
     if any(named):  # the caller may know more about what it gave than the helper's text says
         several = len(named) > 1 or any(isinstance(place.value, ast.Tuple) for place in helper.returns)
         parts = members_of(result) if several else (result,)
         parts = parts if len(parts) == len(named) else (UNKNOWN,) * len(named)
-        given = [held.get(name, UNKNOWN) if name is not None else UNKNOWN for name in named]
-        parts = tuple(more if isinstance(more, BufferType | TileType) else part for more, part in zip(given, parts, strict=True))
+        passed = [held.get(name, UNKNOWN) if name is not None else UNKNOWN for name in named]
+        parts = tuple(more if isinstance(more, BufferType | TileType) else part for more, part in zip(passed, parts, strict=True))
         known = [part for part in parts if isinstance(part, Static)]
         whole = Static(tuple(part.value for part in known), any(part.local for part in known)) if len(known) == len(parts) else Items(parts)
         result = whole if several else parts[0]

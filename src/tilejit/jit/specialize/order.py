@@ -6,13 +6,18 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tilejit.frontend.guards import may_fail
+from tilejit.jit.specialize.dependencies import definition_of, resolve
+from tilejit.jit.specialize.effects import is_op_with_effect
 from tilejit.jit.specialize.nodes import at
 from tilejit.jit.specialize.values import Items, Static
-from tilejit.types.values import BufferType
+from tilejit.types.values import BufferType, TileType
 
 if TYPE_CHECKING:
+    from tilejit.jit.definition import Definition
     from tilejit.jit.specialize.expressions import Expressions
-    from tilejit.jit.specialize.walk import Folded
+    from tilejit.jit.specialize.program import Specializer
+    from tilejit.jit.specialize.walk import Folded, Walk
 
 Keep = Callable[["Folded", bool], "Folded"]
 """What becomes of a member that is looked at before the first turn; whether it is one of a list that the loop goes through as it is by then."""
@@ -43,7 +48,18 @@ def named_before(body: Expressions, bound: Collection[str]) -> Keep:
     return keep
 
 
-def is_window(body: Expressions, text: ast.expr) -> bool:
+def reads_the_same_later(body: Walk, text: ast.expr) -> bool:
+    """Whether a text may be read after whatever the rest of its statement does: names, windows, and numbers made of names; parts of containers are theirs."""
+    if isinstance(text, _PARTS) or is_window(body, text):
+        return True
+    of_tensors = any(isinstance(part, ast.Name) and isinstance(body.env.get(part.id), BufferType | TileType) for part in ast.walk(text))
+    return not of_tensors and not may_fail(text)
+
+
+_PARTS = (ast.Name, ast.Constant, ast.Attribute, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.Slice, ast.JoinedStr, ast.FormattedValue)
+
+
+def is_window(body: Walk, text: ast.expr) -> bool:
     """`x[0:i, :]` of a tensor in memory: whoever reads it later sees what was written, as in Python."""
     if not isinstance(text, ast.Subscript) or not all(isinstance(part, _INDEX) for part in ast.walk(text.slice)):
         return False
@@ -62,7 +78,7 @@ def computed_first(node: ast.expr) -> Iterator[ast.expr]:
     passes = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("enumerate", "zip", "reversed")
     for part in _in_order(node):
         yield from computed_first(part)
-        if not passes and not _reads_the_same_later(part):
+        if not passes and not _is_plain(part):
             break  # the next is computed after it
 
 
@@ -95,6 +111,36 @@ def _in_order(node: ast.expr) -> Sequence[ast.expr]:
             return []
 
 
-def _reads_the_same_later(node: ast.expr) -> bool:
-    """Whether an expression has the same value after whatever the rest of the statement does."""
+def _is_plain(node: ast.expr) -> bool:
+    """Whether an expression of the author's has the same value after whatever the rest of the statement does."""
     return all(isinstance(part, (ast.Name, ast.Constant, ast.Attribute, ast.List, ast.Tuple, ast.Load)) for part in ast.walk(node))
+
+
+def may_act(call: ast.AST, body: Walk) -> bool:
+    """Whether a call of the author's may do more than compute: told before it is specialised."""
+    if not isinstance(call, ast.Call):
+        return False
+    helper = definition_of(resolve(call.func, body.reads))
+    return is_op_with_effect(call.func) if helper is None else _acts(helper, body.specializer)
+
+
+def _acts(definition: Definition, specializer: Specializer) -> bool:
+    if definition not in specializer.may_act:
+        specializer.may_act[definition] = False  # while it is looked at
+        reads, nodes = specializer.reads(definition), definition.tree.nodes[1:]
+        called = (definition_of(resolve(node.func, reads)) for node in nodes if isinstance(node, ast.Call))
+        specializer.may_act[definition] = any(map(_is_deed, nodes)) or any(helper is not None and _acts(helper, specializer) for helper in called)
+    return specializer.may_act[definition]
+
+
+def _is_deed(node: ast.AST) -> bool:
+    if isinstance(node, ast.Subscript | ast.Attribute):
+        return not isinstance(node.ctx, ast.Load)
+    if isinstance(node, ast.Expr):
+        return not isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.Assert | ast.AugAssign) or (isinstance(node, ast.Call) and is_op_with_effect(node.func))
+
+
+def order_matters(body: Walk, heads: Sequence[ast.AST], outermost: ast.expr | None) -> bool:
+    """Whether calls in the expressions of a statement may change what the rest of it reads; the outermost one is computed last."""
+    return any(node is not outermost and may_act(node, body) for head in heads for node in ast.walk(head))

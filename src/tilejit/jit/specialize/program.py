@@ -97,6 +97,7 @@ class Specializer:
         self._literals: dict[str, int] = {}
         self._own_dims: dict[ComputedDim, DynDim] = {}
         self._dynamic = dict(self.known)
+        self.may_act: dict[Definition, bool] = {}
         self.acting: set[str] = set()
         """Functions of the program that do more than compute what they return."""
 

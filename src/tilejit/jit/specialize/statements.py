@@ -13,12 +13,12 @@ from tilejit.errors import StaticAssertionError, TilejitError, UncacheableValueE
 from tilejit.jit.reads.facts import calls_in
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.specialize.assignments import Assignments
-from tilejit.jit.specialize.dependencies import definition_of, resolve
+from tilejit.jit.specialize.dependencies import definition_of, helpers_of, resolve
 from tilejit.jit.specialize.dynamic import is_bind_dynamic
 from tilejit.jit.specialize.effects import ISSUE, acting_calls, calls_before
 from tilejit.jit.specialize.iterate import taken_apart, without_objects
 from tilejit.jit.specialize.nodes import at, relocated
-from tilejit.jit.specialize.order import computed_first
+from tilejit.jit.specialize.order import computed_first, order_matters
 from tilejit.jit.specialize.stores import is_member, taken_out
 from tilejit.jit.specialize.turns import unrolled
 from tilejit.jit.specialize.values import (
@@ -71,16 +71,19 @@ class Statements(Assignments):
         if rule is None:
             return [copy.deepcopy(node)]
         before = self._bound_anew(node)
-        kept, issued, marked, self.kept, self.issued = self.kept, self.issued, self.first, [], {}
-        start = _start(node)
+        around = self.kept, self.issued, self.first, self.in_order, self.outermost
+        self.kept, self.issued, start = [], {}, _start(node)
         self.first = set(map(id, computed_first(start))) if start is not None else set()
+        alone = not isinstance(node, ast.Assign) or not any(isinstance(part, ast.Subscript) for target in node.targets for part in ast.walk(target))
+        self.outermost = id(start) if alone else 0
+        self.in_order = bool(helpers_of(self.reads)) and order_matters(self, _head(node), start)
         try:
             with self.turn():
                 after = [*getattr(self, rule)(node), *self._bound_anew(node)]
             self._restore_lost_calls(after, node)
             return [*before, *(self.closed(part) for new in (*self.kept, *after) for part in self._calls_first(new))]
         finally:
-            self.kept, self.issued, self.first = kept, issued, marked
+            self.kept, self.issued, self.first, self.in_order, self.outermost = around
 
     def _restore_lost_calls(self, after: Sequence[ast.stmt], node: ast.stmt) -> None:
         """Let calls that have to run, and that nothing of the statement's text has, stand before it: `(helper(out), 5)[1]`."""

@@ -13,10 +13,11 @@ from tilejit.errors import TilejitError, UnsupportedFeatureError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.specialize.dependencies import helpers_of
-from tilejit.jit.specialize.effects import ISSUE, acting_calls
+from tilejit.jit.specialize.effects import ISSUE, acting_calls, calls_before
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.objects import Objects
+from tilejit.jit.specialize.order import reads_the_same_later
 from tilejit.jit.specialize.symbols import Dynamic, Symbol
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Static, as_local, literal
 
@@ -110,6 +111,10 @@ class Walk(Objects):
         """Names for what is computed first: they stand before the statement."""
         self.first: set[int] = set()
         """Expressions, by identity, that this statement computes before all others."""
+        self.in_order = False
+        """Whether calls of this statement may change what it reads elsewhere: then all that it computes gets a name, in the order of Python."""
+        self.outermost = 0
+        """The expression, by identity, that the statement computes last."""
         self.issued: dict[object, Issued] = {}
         """The calls of this statement that do more than compute, in their order; who looks at one twice calls it once."""
         self.turn_number = 0
@@ -129,6 +134,8 @@ class Walk(Objects):
             return copy.deepcopy(again[0]), again[1]
         changes = self.changes
         new, value = self._folded(node)
+        if self.in_order and not self.skippable and id(node) != self.outermost:
+            new = self._computed_now(new, value)
         if self.changes != changes:
             self.done[_place(node)] = new, value
         return new, value
@@ -154,6 +161,18 @@ class Walk(Objects):
         if not calls:
             return known
         return at(ast.Subscript(at(ast.Tuple([*calls, known], ast.Load()), known), at(ast.Constant(len(calls)), known), ast.Load()), known)
+
+    def _computed_now(self, text: ast.expr, value: Abstract) -> ast.expr:
+        """An expression as the rest of the statement may read it, whatever that does before."""
+        if isinstance(value, Static):
+            calls, known = calls_before(text, self.specializer.acting)
+            self.kept += [at(ast.Expr(call), call) for call in calls]
+            self.changes += len(calls)
+            return known if known is not None else text
+        if reads_the_same_later(self, text):
+            return text
+        self.changes += 1  # who looks at it again is given the name
+        return self.named_first(text, value)
 
     def issue(self, node: ast.Call, text: ast.expr) -> None:
         """Take note of a call of a helper: if it acts, the text of this statement must have it."""
