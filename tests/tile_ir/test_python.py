@@ -68,6 +68,24 @@ def test_programs_built_by_hand_print_back(case: Case) -> None:
         assert_prints_back(run_pipeline(case.build(), passes))
 
 
+_SCANS = """
+@pl.program
+class Example:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, x: pl.Tensor[[4, 6], pl.FP32], out: pl.Out[pl.Tensor[[4, 6], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            v = 1.0 - x
+            out[:] = pl.scan(pl.maximum, v, axis=1) + pl.scan(pl.maximum, v, axis=1, reverse=True)
+"""
+
+
+def test_writes_into_a_value_leave_its_other_names_as_they_were() -> None:
+    parsed = parse(_SCANS)
+    assert isinstance(parsed, Program)
+    for passes in STAGES.values():
+        assert_prints_back(run_pipeline(parsed, passes))
+
+
 def test_text_begins_with_the_name_and_the_import() -> None:
     lines = read("ragged").as_python().split("\n")
     assert lines[:4] == ["# tilejit.program: Example", "import tilejit.language as pl", "", 'M = pl.dynamic("M")']

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from tilejit.types.values import BufferType, TileType
 
 Place = tuple[object, ...]
 """An expression of the source: its function and where it stands."""
+PRINTED = ContextVar("PRINTED", default=False)
+"""Whether what is read is the text of a program: names stand for its values there, and a write into one leaves the others as they were."""
 _WINDOWS = (d.WindowOp, d.ViewOp, d.PeerOp)
 
 
@@ -137,7 +140,7 @@ class Aliases:
 
     def check(self, function: Operation) -> None:
         """Once a function is read: no name shows a result as it was before a write, and no write into a result was meant for a tensor."""
-        if not self._made:
+        if not self._made or PRINTED.get():
             return
         events = [(time, event) for time, event in enumerate(self._events) if function.is_ancestor(event.block)]
         writes: dict[SSAValue, list[tuple[int, _Event]]] = {}

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilejit.errors import ParserError, ParserSyntaxError, SourceText, Span, TilejitError
+from tilejit.frontend.aliases import PRINTED
 from tilejit.tile_ir.program import Function, Program
+from tilejit.tile_ir.python import HEAD
 
 _COUNT = itertools.count()
 
@@ -26,6 +28,7 @@ def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object]
     exec("import tilejit.language as pl", names)
     names.update(namespace or {})
     before = dict(names)
+    printed = PRINTED.set(code.startswith(HEAD))
     try:
         exec(compile(code, filename, "exec", dont_inherit=True), names)
     except SyntaxError as error:
@@ -40,6 +43,8 @@ def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object]
         raise
     except Exception as error:
         raise ParserError(f"the text cannot be run: {type(error).__name__}: {error}", span=_place(error, filename, lines)) from error
+    finally:
+        PRINTED.reset(printed)
     new = [value for name, value in names.items() if before.get(name) is not value]
     programs = [value for value in new if isinstance(value, Program)]
     functions = [value for value in new if isinstance(value, Function)]

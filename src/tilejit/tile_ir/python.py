@@ -36,6 +36,10 @@ def print_function(program: Program, name: str, prefix: str = "pl", concise: boo
     return _ProgramPrinter(program, prefix, concise).function_text(name)
 
 
+HEAD = "# tilejit."
+"""How the text of a program begins: its names are values, not memory that others may show."""
+
+
 class _ProgramPrinter:
     def __init__(self, program: Program, prefix: str, concise: bool) -> None:
         self.program = program
@@ -46,7 +50,7 @@ class _ProgramPrinter:
         self.symbols = _symbols(self.functions.values())
 
     def head(self, title: str) -> list[str]:
-        lines = [f"# tilejit.{title}", f"import tilejit.language as {self.prefix}"]
+        lines = [f"{HEAD}{title}", f"import tilejit.language as {self.prefix}"]
         lines += ["import tilejit.language.distributed as pld", ""] if any(map(_concerns_ranks, self.program.module.walk())) else [""]
         lines += [f'{symbol} = {self.prefix}.dynamic("{symbol}")' for symbol in self.symbols]
         return [*lines, "", ""] if self.symbols else [*lines, ""]
