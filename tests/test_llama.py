@@ -63,7 +63,7 @@ def restored(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     if weight.dtype == torch.bfloat16:
         return weight.float()
     whole = weight.float() if weight.dtype == torch.int8 else torch.cat([weight & 15, weight >> 4], 1).float() - 8
-    return (whole.reshape(len(whole), scale.shape[1], -1) * scale[:, :, None]).reshape(whole.shape)
+    return (whole.reshape(len(whole), scale.shape[0], -1) * scale.T[:, :, None]).reshape(whole.shape)
 
 
 def compare(model: Model, weights: Weights, decode: int) -> None:
@@ -102,9 +102,9 @@ def test_a_restored_weight_is_within_half_a_step_of_the_weight(bits: int, top: i
     weight = torch.randn(6, 256, generator=torch.Generator().manual_seed(0)).bfloat16()
     stored, scale = quantised(weight, bits)
     assert stored.numel() * stored.element_size() == weight.numel() * bits // 8
-    parts = (restored(stored, scale) - weight.float()).reshape(6, scale.shape[1], -1)
-    assert bool((parts.abs() <= scale[:, :, None] * 0.501).all())
-    assert torch.allclose(scale[0, 0], weight[0, : 256 // scale.shape[1]].float().abs().max() / top)
+    parts = (restored(stored, scale) - weight.float()).reshape(6, scale.shape[0], -1)
+    assert bool((parts.abs() <= scale.T[:, :, None] * 0.501).all())
+    assert torch.allclose(scale[0, 0], weight[0, : 256 // scale.shape[0]].float().abs().max() / top)
 
 
 def test_any_number_of_tokens_and_requests_is_one_compiled_kernel() -> None:

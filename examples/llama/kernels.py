@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import tilejit.language as pl
 
 TOKENS, REQUESTS, PAGES, POOL, BLOCKS, ROWS = (pl.dynamic(name) for name in ("TOKENS", "REQUESTS", "PAGES", "POOL", "BLOCKS", "ROWS"))
@@ -31,16 +29,16 @@ def normalised(x: pl.Tensor, weight: pl.Tensor, eps: pl.FP32):
 
 @pl.jit.inline
 def product(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Tensor):
-    """x · weightᵀ in FP32; weights of 4 bits are unpacked to INT8 by groups of some rows, which stay in the cache."""
+    """x · weightᵀ in FP32; weights of 4 bits are unpacked by groups of some rows, as they are read or in the cache."""
     n, stored = weight.shape
     if weight.dtype == pl.BF16:
         with pl.at(level=pl.Level.CORE_GROUP):
             out[:] = pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32)
     elif weight.dtype == pl.INT8:
         with pl.at(level=pl.Level.CORE_GROUP):
-            out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), pl.reshape(scale, [1, n]))
+            out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), scale)
     else:
-        rows, half = math.gcd(n, 64), scale.shape[1] // 2
+        rows, half = min(n & -n, 64), scale.shape[0] // 2
         size = stored // half
         for block in pl.spmd(n // rows):
             r = block * rows
@@ -50,8 +48,8 @@ def product(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Tensor):
                 part = weight[r : r + rows, c : c + size]
                 low = pl.matmul(x[:, c : c + size], pl.cast(pl.ands(part, 15), pl.INT8) - 8, b_trans=True, out_dtype=pl.FP32)
                 high = pl.matmul(x[:, stored + c : stored + c + size], pl.cast(pl.shrs(part, 4), pl.INT8) - 8, b_trans=True, out_dtype=pl.FP32)
-                for_low, for_high = scale[r : r + rows, g : g + 1], scale[r : r + rows, half + g : half + g + 1]
-                y = y + pl.col_expand_mul(low, pl.reshape(for_low, [1, rows])) + pl.col_expand_mul(high, pl.reshape(for_high, [1, rows]))
+                for_low, for_high = scale[g : g + 1, r : r + rows], scale[half + g : half + g + 1, r : r + rows]
+                y = y + pl.col_expand_mul(low, for_low) + pl.col_expand_mul(high, for_high)
             out[:, r : r + rows] = y
     return out
 

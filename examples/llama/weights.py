@@ -60,7 +60,7 @@ def read_weights(folder: Path, config: Config) -> Weights:
 
 
 def quantised(weight: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """A matrix [n, k] as the kernels take it, and its scales [n, groups].
+    """A matrix [n, k] as the kernels take it, and its scales [groups, n].
 
     16 bits: itself. 8: INT8, one scale per row. 4: two to a byte, column c in the low and column c + k/2 in the high half, stored with 8 added."""
     rows, columns = weight.shape
@@ -71,6 +71,6 @@ def quantised(weight: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tens
     scale = parts.abs().amax(2).clamp(min=1e-8) / top
     whole = (parts / scale[:, :, None]).round().reshape(rows, columns)
     if bits == 8:
-        return whole.to(torch.int8), scale
+        return whole.to(torch.int8), scale.T.contiguous()
     low, high = (whole + 8).to(torch.uint8).chunk(2, 1)
-    return (low | high << 4).contiguous(), scale
+    return (low | high << 4).contiguous(), scale.T.contiguous()

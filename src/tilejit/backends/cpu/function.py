@@ -91,6 +91,8 @@ class FunctionWriter:
         """Where a value should be computed, decided before it is."""
         self.done: set[Operation] = set()
         """Ops whose effect an earlier op already had (stores that were forwarded)."""
+        self.makers: dict[SSAValue, Callable[[], None]] = {}
+        """Values that are not made where they stand: whoever needs them may do without, or makes them."""
         self.rings: dict[Operation, Ring] = {}
         """Where buffers that outlive their turn of a loop are made."""
         self.symbols: dict[str, Index] = {}

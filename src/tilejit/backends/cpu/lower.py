@@ -23,6 +23,7 @@ from tilejit.backends.cpu.memory.views import aim_at_concat, aim_at_store
 from tilejit.backends.cpu.nests import in_order
 from tilejit.backends.cpu.nests.group import write_group
 from tilejit.backends.cpu.nests.recipes import lane_code
+from tilejit.backends.cpu.products.looked_up import looked_up
 from tilejit.backends.cpu.rules import Nest, Nothing, Own, Place, hole, rule_of
 from tilejit.backends.cpu.schedule import Book
 from tilejit.backends.cpu.teams import fibers
@@ -169,9 +170,7 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     elif in_order.applies(f, op):
         in_order.write(f, op)
     elif isinstance(rule, Nest):
-        aim_at_concat(f, op.results[0])
-        aim_at_store(f, op.results[0])
-        write_group(f, [op], [op.results[0]])
+        _unless_looked_up(f, op, lambda: _write_alone(f, op))
     elif isinstance(rule, Own) and rule.value is not None:
         rule.value(f, op)
     else:
@@ -184,6 +183,24 @@ def _unsupported(op: d.ApplyOp | d.EffectOp) -> UnsupportedFeatureError:
 
 
 def _group(f: FunctionWriter, op: d.GroupOp) -> None:
+    _unless_looked_up(f, op, lambda: _write_group(f, op))
+
+
+def _unless_looked_up(f: FunctionWriter, op: d.ApplyOp | d.GroupOp, make: Callable[[], None]) -> None:
+    """Make the results of ops, or leave it to the product that looks them up."""
+    if looked_up(f, op) is None:
+        make()
+    else:
+        f.makers[op.results[0]] = make
+
+
+def _write_alone(f: FunctionWriter, op: d.ApplyOp) -> None:
+    aim_at_concat(f, op.results[0])
+    aim_at_store(f, op.results[0])
+    write_group(f, [op], [op.results[0]])
+
+
+def _write_group(f: FunctionWriter, op: d.GroupOp) -> None:
     members = [inner for inner in op.body.block.ops if isinstance(inner, d.ApplyOp | d.StoreOp)]
     last = d.end_of(op.body.block, d.YieldOp)
     for inner in op.body.block.ops:

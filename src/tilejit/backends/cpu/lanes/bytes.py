@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 import numpy as np
 
@@ -38,12 +39,45 @@ def _by_tables(e: Emitter, dtype: DType, raw: Value, in_order: bool) -> Value:
     """Lower and upper bytes are looked up apart; two instructions then interleave them within quarters, for which the eighths are put in order first."""
     if in_order:
         raw = shuffle(e, raw, None, [ORDER.index(lane) for lane in range(_TABLE)])
-    low, high = (_signed_halves if dtype.is_signed else _unsigned_halves)(e, raw)
+    return _interleaved(e, *(_signed_halves if dtype.is_signed else _unsigned_halves)(e, raw))
+
+
+def _interleaved(e: Emitter, low: Value, high: Value) -> Value:
+    """Lower and upper bytes as words."""
     quarters = range(0, _TABLE, 16)
     pairs = [[lane for quarter in quarters for at in range(quarter + first, quarter + first + 8) for lane in (at, at + _TABLE)] for first in (0, 8)]
     mixed = joined(e, [shuffle(e, low, high, lanes) for lanes in pairs])
     type = typed("i16", _TABLE)
     return e.inst(type, f"bitcast {mixed} to {type}")
+
+
+def index_shift(numbers: Sequence[int]) -> int | None:
+    """By how many bits bytes are shifted to look up what they stand for with the 7 bits that are left; None: all 8 bits count."""
+    if list(numbers[:128]) == list(numbers[128:]):
+        return 0
+    return 1 if list(numbers[::2]) == list(numbers[1::2]) else None
+
+
+def numbers_as_bf16(e: Emitter, numbers: Sequence[int], raw: Value) -> Value:
+    """What bytes stand for as the bits of BF16, in `ORDER`; or a single one."""
+    if width_of(raw.type) == 1:
+        name = f"bytes.{hash_of(numbers)}"
+        words = ", ".join(f"i16 {_byte_of(number, 0) | _byte_of(number, 1) << 8}" for number in numbers)
+        e.module.declare(name, f"@{name} = internal unnamed_addr constant [256 x i16] [{words}], align 64")
+        index = e.inst("i64", f"zext {raw} to i64")
+        return e.load("i16", e.inst("ptr", f"getelementptr i16, ptr @{name}, {index}"), 2)
+    shift = index_shift(numbers)
+    assert shift is not None and width_of(raw.type) == _TABLE
+    if shift:  # In words: what comes in from the next byte is the bit that does not count.
+        wide = typed("i16", _TABLE // 2)
+        moved = binary(e, "lshr", e.inst(wide, f"bitcast {raw} to {wide}"), constant(wide, shift))
+        raw = e.inst(raw.type, f"bitcast {moved} to {raw.type}")
+    return _interleaved(e, *(_looked_up(e, raw, numbers[:: 1 << shift][:128], byte) for byte in (0, 1)))
+
+
+def hash_of(numbers: Sequence[int]) -> str:
+    """A name for what bytes stand for."""
+    return sha256(repr(tuple(numbers)).encode()).hexdigest()[:16]
 
 
 def _signed_halves(e: Emitter, raw: Value) -> tuple[Value, Value]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilejit.backends.cpu.lanes.bytes import ORDER, bytes_as_bf16, together
+from tilejit.backends.cpu.lanes.bytes import ORDER, bytes_as_bf16, hash_of, numbers_as_bf16, together
 from tilejit.backends.cpu.lanes.registers import from_memory
 from tilejit.backends.cpu.lanes.vmath_blocks import fma
 from tilejit.backends.cpu.llvm.host import Host, host
@@ -88,6 +88,8 @@ class Side:
     dot: Dot | None
     moved: bool = False
     """Numbers are moved by 128, from signed to unsigned or back."""
+    numbers: tuple[int, ...] = ()
+    """What bytes stand for, where that is not themselves."""
 
     @property
     def name(self) -> str:
@@ -116,6 +118,10 @@ class Side:
     def load(self, e: Emitter, pointer: Value, width: int, *, in_order: bool = True) -> Value:
         """Elements as lanes of a panel."""
         value = e.load(typed(self.memory, width), pointer, self.dtype.get_byte())
+        if self.numbers:
+            assert width == 1 or not in_order
+            words = numbers_as_bf16(e, self.numbers, value)
+            return words if self.dot is not None else from_memory(e, BF16, words)
         if self.dot is None:
             return self._as_sums(e, value)
         if self.moved:
@@ -138,6 +144,8 @@ class Elements:
     right: DType
     """The type of B: where it is another one, B is turned as it is read."""
     dot: Dot | None = None
+    numbers: tuple[int, ...] = ()
+    """What the bytes of B stand for, where that is not themselves (looked_up.py)."""
 
     @staticmethod
     def of(module: Module, operand: DType, right: DType | None = None) -> Elements:
@@ -162,7 +170,7 @@ class Elements:
 
     @property
     def b(self) -> Side:
-        return Side(self.right, self.accumulator, self.dot)
+        return Side(self.right, self.accumulator, self.dot, numbers=self.numbers)
 
     @property
     def corrected(self) -> bool:
@@ -172,6 +180,7 @@ class Elements:
     @property
     def name(self) -> str:
         types = self.operand.name if self.right is self.operand else f"{self.operand.name}.{self.right.name}"
+        types += f".{hash_of(self.numbers)}" if self.numbers else ""
         return types if self.dot is None else f"{types}.{self.dot.feature}"
 
     @property

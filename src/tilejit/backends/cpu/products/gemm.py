@@ -66,6 +66,11 @@ def call_variant(e: Emitter, variant: str, operand: DType, gemm: Gemm, right: DT
     _call(e, _BUILDERS[variant](e.module, Elements.of(e.module, operand, right)), gemm)
 
 
+def call_dots(e: Emitter, kind: Elements, gemm: Gemm) -> None:
+    """The same for few rows with a transposed B of a kind of its own."""
+    _call(e, dots.dots(e.module, kind), gemm)
+
+
 def _call(e: Emitter, name: str, gemm: Gemm) -> None:
     a, b, c, sizes, accumulate, scratch = gemm
     flag = accumulate if isinstance(accumulate, Value) else Value("true" if accumulate else "false", "i1")

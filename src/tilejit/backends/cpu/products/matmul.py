@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from xdsl.ir import OpResult, SSAValue
 
@@ -13,8 +14,10 @@ from tilejit.backends.cpu.memory.movement import result_of
 from tilejit.backends.cpu.memory.storage import Array, aligned, permuted, sub_box
 from tilejit.backends.cpu.memory.views import is_last_use
 from tilejit.backends.cpu.nests.nest import convert_box, copy_box
-from tilejit.backends.cpu.products.elements import accumulator_of
-from tilejit.backends.cpu.products.gemm import Gemm, call_gemm, scratch_bytes
+from tilejit.backends.cpu.products import dots
+from tilejit.backends.cpu.products.elements import Elements, accumulator_of
+from tilejit.backends.cpu.products.gemm import Gemm, call_dots, call_gemm, schedule_of, scratch_bytes
+from tilejit.backends.cpu.products.looked_up import LookedUp, looked_up
 from tilejit.backends.cpu.teams.copies import share_copy
 from tilejit.backends.cpu.teams.product import Product
 from tilejit.backends.cpu.teams.products import share_product
@@ -27,7 +30,7 @@ from tilejit.tile_ir.build import apply_args
 def write_matmul(f: FunctionWriter, op: d.ApplyOp) -> None:
     """lhs @ rhs, + acc or + bias, for 1-D, 2-D and batched operands."""
     args = apply_args(op)
-    left, right = _side(f, op, "lhs", bool(args.get("a_trans"))), _side(f, op, "rhs", bool(args.get("b_trans")))
+    left, right = _side(f, op, "lhs", bool(args.get("a_trans"))), _right(f, op)
     one_d = (left.rank == 1, right.rank == 1)
     if one_d[0]:
         left = aligned(left, 2)
@@ -57,6 +60,22 @@ def _side(f: FunctionWriter, op: d.ApplyOp, name: str, turned: bool) -> Array:
     return permuted(array, axes)
 
 
+def _right(f: FunctionWriter, op: d.ApplyOp) -> Array:
+    """The right operand; where it is a function of bytes that is not made, those."""
+    value = apply_args(op)["rhs"]
+    assert isinstance(value, SSAValue)
+    if value in f.makers:
+        f.values[value] = replace(f.array(_found(f, value).source), dtype=d.shaped_type(value).dtype, owned=False)
+    return _side(f, op, "rhs", bool(apply_args(op).get("b_trans")))
+
+
+def _found(f: FunctionWriter, value: SSAValue) -> LookedUp:
+    assert isinstance(value.owner, d.ApplyOp | d.GroupOp)
+    found = looked_up(f, value.owner)
+    assert found is not None
+    return found
+
+
 def _larger(a: Index, b: Index) -> Index:
     return b if a == 1 else a
 
@@ -81,6 +100,10 @@ class _Product:
         self.shape, self.valid, self.drop = shape, valid, drop
         self.result = d.shaped_type(op.results[0])
         self.operand = self._operand_dtype()
+        value = self.args["rhs"]
+        assert isinstance(value, SSAValue)
+        self.maker = f.makers.pop(value, None)
+        self.looked_up = _found(f, value) if self.maker is not None else None
 
     def _operand_dtype(self) -> DType:
         common = promote(self.left.dtype, self.right.dtype)
@@ -97,6 +120,8 @@ class _Product:
         else:
             target = result_of(f, self.op, out_shape, out_valid)
         with f.scope():
+            if self.looked_up is not None and not self._can_be_looked_up(target):
+                self._make_right()
             left, right = (self._converted(side, target) for side in (self.left, self.right))
             sum_dtype = accumulator_of(self.operand)
             work = target
@@ -162,9 +187,48 @@ class _Product:
                 view = sub_box(self.f.e, work, [0] * work.rank, self.valid, drop=self.drop)
                 share_copy(self.f, convert_box, target, view, view.valid)
 
-        if not share_product(self.f, product, lambda: self._one_by_one(product), convert):
-            self._one_by_one(product)
+        def multiply() -> None:
+            made = product if self.maker is None else replace(product, b=self._make_right())
+            if not share_product(self.f, made, lambda: self._one_by_one(made), convert):
+                self._one_by_one(made)
+                convert()
+
+        if self.looked_up is None:
+            multiply()
+        else:
+            self._few_or_many(self.looked_up.kind, product, convert, multiply)
+
+    def _few_or_many(self, kind: Elements, product: Product, convert: Callable[[], None], multiply: Callable[[], None]) -> None:
+        """A right operand that is looked up, for few rows; `multiply` makes it for more."""
+        f, e, few = self.f, self.f.e, schedule_of(self.f.e.module, self.operand).few_dots
+        (m, n, k), (left, right, target) = product.sizes, (product.a, product.b, product.c)
+        stem = e.fresh("rows")
+        e.cbr(e.icmp("sle", m, few), f"{stem}.few", f"{stem}.many")
+        e.place(f"{stem}.few")
+        with f.scope():
+            a, b = ((side.pointer, side.strides[-2], side.strides[-1]) for side in (left, right))
+            scratch = f.allocate(dots.scratch_bytes(kind, few, k if isinstance(k, int) else None), self.op.span)
+            call_dots(e, kind, Gemm(a, b, (target.pointer, target.strides[-2]), (m, n, k), product.accumulate, scratch))
             convert()
+        e.br(f"{stem}.done")
+        e.place(f"{stem}.many")
+        with f.scope():
+            multiply()
+        e.br(f"{stem}.done")
+        e.place(f"{stem}.done")
+
+    def _can_be_looked_up(self, target: Array) -> bool:
+        """Rows of both operands lie one number behind the other, apart from what is written; and there may be few rows."""
+        few, m = schedule_of(self.f.e.module, self.operand).few_dots, self.valid[-2]
+        apart = not self.right.tokens & target.tokens and not self.left.tokens & target.tokens
+        return apart and self.right.strides[-2] == 1 == self.left.strides[-1] and not (isinstance(m, int) and m > few)
+
+    def _make_right(self) -> Array:
+        """The right operand after all, from now on."""
+        assert self.maker is not None
+        self.maker()
+        self.right, self.looked_up, self.maker = _side(self.f, self.op, "rhs", bool(self.args.get("b_trans"))), None, None
+        return self.right
 
     def _one_by_one(self, product: Product) -> None:
         f, e = self.f, self.f.e
