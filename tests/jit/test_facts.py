@@ -198,7 +198,7 @@ def test_a_planted_entry_of_facts_is_not_believed(tmp_path: Path, monkeypatch: p
     x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
     scope["f"](x, out)
     assert (out == 2.0).all()
-    rows = facts._on_disk(stores.store(), str(path))
+    rows, _ = facts._on_disk(stores.store(), str(path))
     assert any(facts._decoded(row) is not None for row in rows.values()), "the function's facts were added"
 
 

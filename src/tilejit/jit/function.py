@@ -19,7 +19,8 @@ from tilejit.jit.cache import CacheInfo, MemoryCache
 from tilejit.jit.definition import Definition, with_defaults
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation, nearest
-from tilejit.jit.programs import Found, Programs
+from tilejit.jit.first_calls import FirstCalls
+from tilejit.jit.programs import Found
 from tilejit.jit.reads.answers import Answers
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.watch import Watch, watch_of
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from tilejit.view.profile import Profile
 
 
-class JITFunction(Programs):
+class JITFunction(FirstCalls):
     """A kernel that compiles itself for the arguments of each call."""
 
     __name__: str
@@ -90,6 +91,10 @@ class JITFunction(Programs):
                 given = args if not kwargs and len(args) <= self.definition.positional else self.definition.in_order(args, kwargs)
                 if given is not None and (found := warm.run(given)) is not MISS:
                     return found
+            if self._untried and config is None and not kwargs and recording() is None and (known := self._by_shortcut(args)) is not None:
+                result = known.checked(args, None)
+                known.called = self._called = True
+                return result
             return self._on_ranks(args, kwargs, config) if self._ranks or recording() is not None else self._run(args, config, kwargs)
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)

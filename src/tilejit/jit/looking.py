@@ -17,7 +17,7 @@ _CHOICES = ("check_bounds", "fast_math", "arch", "schedule")
 """Options of a call that a key has."""
 
 
-def again(key: Key) -> Callable[[object], Iterable[Stage]]:
+def again(asked: Callable[[], Key]) -> Callable[[object], Iterable[Stage]]:
     """Compiles a program once more as its key says, for its stages."""
 
     def stages(program: object) -> Iterable[Stage]:
@@ -26,6 +26,7 @@ def again(key: Key) -> Callable[[object], Iterable[Stage]]:
         from tilejit.compiler import compile_program
         from tilejit.tile_ir.program import Program
 
+        key = asked()
         options = cast("Mapping[str, object]", key.own["options"])
         chosen = {name: options[name] for name in _CHOICES if name in options}
         place = RunConfig(platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), dump_passes=True, **chosen)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import hashlib
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specialization
     from tilejit.tile_ir.program import Program
 
-
 _READINGS = 4
 """How often a function is read because its annotations in quotes have changed since, by another thread."""
 
@@ -65,6 +64,9 @@ class Programs(Kernel):
     @abstractmethod
     def _forget(self) -> None:
         """Drop what warm calls know."""
+
+    def _settled(self, key: disk.Key, trace: Trace, walk: Trace) -> None:
+        """A call is known to be the program of that key, by what was asked for it and after it."""
 
     def _start_anew(self, definition: Definition | None = None) -> None:
         """Forget what the kernel stood on, and read it again unless somebody did."""
@@ -142,6 +144,7 @@ class Programs(Kernel):
                 extents.keep()
             tree.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], program)
         self._settle(walk)
+        self._settled(key, trace, walk)
         if config is not None:
             looking.keep_what_is_asked(program, config)
         return Found(program, walk)
@@ -168,7 +171,6 @@ class Programs(Kernel):
         def make() -> CompiledProgram:
             made.append(self._load_or_compile(special, walk, config, key, asked, start))
             return made[0]
-
         walk.text = _text_digest(special, key) or disk.artifact_key(key.text, asked)
         program = self._cache.find(walk.text, make)
         if not made and row_of(key.platform).cacheable:
@@ -187,7 +189,7 @@ class Programs(Kernel):
         """The program of an entry; None if it means nothing here: as good as not there, and written anew."""
         asked = disk.asked_text(walk.log[len(trace.log) :])
         try:
-            program = self._cache.find(disk.same_text(entry), lambda: self._loaded(entry, key, walk, asked))
+            program = self._cache.find(disk.same_text(entry), lambda: self._loaded(entry, disk.program_of_entry(entry, key, walk, asked), lambda: key))
         except (ArtifactError, ValueError, TypeError, LookupError) as error:
             disk.store().reject(entry.key, str(error))
             return None
@@ -199,8 +201,8 @@ class Programs(Kernel):
         if entry is not None and disk.store().put(entry):
             self._remember(entry)
 
-    def _loaded(self, entry: CacheEntry, key: disk.Key, walk: Trace, asked: bytes) -> CompiledProgram:
-        program = disk.program_of_entry(entry, key, walk, asked)
+    def _loaded(self, entry: CacheEntry, program: CompiledProgram, key: Callable[[], disk.Key]) -> CompiledProgram:
+        """A program that was read from disk."""
         program.made_again(looking.again(key), lacks_forms=True)
         facts.keep()
         self._cache.loaded += 1
@@ -212,8 +214,7 @@ class Programs(Kernel):
         """By its own key from disk if it is there (a manifest may be lost), else compiled, once per host, and kept there."""
         if not row_of(key.platform).cacheable:
             return self._compile(special, walk, config, key, start)
-        fresh: list[CompiledProgram] = []
-        store = disk.store()
+        fresh, store = list[CompiledProgram](), disk.store()
 
         def build() -> CacheEntry | None:
             fresh.append(self._compile(special, walk, config, key, start))
@@ -228,7 +229,7 @@ class Programs(Kernel):
             return fresh[0]
         assert entry is not None
         try:
-            return self._loaded(entry, key, walk, asked)
+            return self._loaded(entry, disk.program_of_entry(entry, key, walk, asked), lambda: key)
         except (ArtifactError, ValueError, TypeError, LookupError) as error:
             # Whole, but it means nothing here: as good as not there, and written anew.
             store.reject(digest, str(error))
@@ -254,7 +255,7 @@ class Programs(Kernel):
         known = CodeCache(store) if store.ready() or store.layers else None
         with watched_compile(disk.kernel_name(self.definition)), no_collections():
             compiled = compile_program(self._program(special), place, known=known)
-        compiled.made_again(looking.again(key), lacks_forms=False)
+        compiled.made_again(looking.again(lambda: key), lacks_forms=False)
         if own or (config is not None and config.schedule != settings.SCHEDULE.value):  # the setting is for kernels of all names
             looking.check_schedule(compiled, place.schedule, bool(own))
         spent = time.perf_counter() - start

@@ -20,6 +20,7 @@ from tilejit.backends.cuda.grids import operators
 from tilejit.backends.cuda.indexed import order
 from tilejit.backends.cuda.nests import launches
 from tilejit.backends.cuda.products import gemm
+from tilejit.backends.cuda.text import library
 from tilejit.runtime.config import RunConfig
 
 assert interpreted.TARGET
@@ -152,6 +153,10 @@ def main() -> None:
     masked[1] = -np.inf  # a row of nothing else
     agree(softmax, [masked], [masked], 1e-6)
     agree(layernorm, [half, *(rng.standard_normal((1, 301)).astype(ml_dtypes.bfloat16) for _ in range(2))], [half], 2e-2)
+    single = library.HELPERS["dot_in_parts"]
+    with patch.dict(library.HELPERS, dot_in_parts=single.replace("PARTS = tl.constexpr(1)", "PARTS = tl.constexpr(4)")):  # as if shared memory were small
+        sides = [rng.standard_normal(shape, np.float32) for shape in ((12, 130), (130, 130))]
+        agree(tile_product, sides, [sides[0]], 1e-4)
     whole = rng.integers(-(1 << 30), 1 << 30, (2, 301), np.int32)
     agree(shifted, [whole], [whole[:, :1], whole], 0)
     agree(total, [x], [x[:, :1]], 1e-5)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.cuda.plans import ADD_KERNEL, PICK_KERNEL
+from tests.backends.cuda.plans import ADD, ADD_KERNEL, PICK_KERNEL
 from tests.patience import HANG
 from tilejit.backends.cuda import compile as compiling
 from tilejit.backends.cuda.compile import compile_all, compile_kernel
@@ -76,6 +76,15 @@ def test_as_many_stages_as_shared_memory_holds(arch: int, stages: int) -> None:
     kernel = Kernel("deep", DEEP, tuple(Parameter(name, "pointer", "*fp16", divisible=True) for name in ("x", "y", "out")), 8, 4)
     cubin = compile_kernel(kernel, arch, aligned=True)
     assert cubin.kernel.num_stages == stages and cubin.facts.shared <= compiling.shared_memory(arch)
+
+
+def test_large_tiles_are_multiplied_in_as_many_parts_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(kernel: Kernel, *rest: object) -> tuple[bytes, dict[str, object], str]:
+        return b"", {"name": "k", "num_warps": 8, "shared": 500_000 // kernel.parts}, ""
+
+    monkeypatch.setattr(compiling, "_run", run)
+    found = [compile_kernel(replace(ADD_KERNEL, text=text, num_stages=2), arch, False).kernel for arch in (80, 90) for text in (ADD, f"PARTS = 1\n{ADD}")]
+    assert [(kernel.num_stages, kernel.parts) for kernel in found] == [(1, 1), (1, 4), (1, 1), (1, 4)]
 
 
 def test_options_reach_triton() -> None:

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from tilejit.backends.cuda.plan import Kernel
-from tilejit.backends.cuda.text.library import DESCRIPTORS, EIGHTS, SPECIALISED
+from tilejit.backends.cuda.text.library import DESCRIPTORS, EIGHTS, PARTS, SPECIALISED
 from tilejit.errors import PartialCodegenError, PlatformError
 from tilejit.runtime.cuda.program import DIVISIBLE, LaunchFacts
 from tilejit.runtime.locks import new_lock
@@ -34,6 +34,7 @@ _SPECIALISES = {90: ((3, 6),)}
 """Architectures, and the versions of Triton whose specialised loops were seen to be right there."""
 _UNASKED = (8, 3)
 """Warps and stages of loops that may be specialised, unless somebody asked for others."""
+_MOST_PARTS = 8
 _NARROW_PRODUCTS = 89
 """Compute capability 8.9: tensor cores for floats of 8 bits."""
 _INSTALL = "pip install 'tilejit[cuda]'"
@@ -102,6 +103,8 @@ def compile_kernel(kernel: Kernel, arch: int, aligned: bool) -> Cubin:
     facts = _facts(notes)
     if facts.shared > shared_memory(arch) and kernel.num_stages > 1:
         return compile_kernel(replace(kernel, num_stages=kernel.num_stages - 1), arch, aligned)
+    if facts.shared > shared_memory(arch) and f"{PARTS} = " in kernel.text and kernel.parts < _MOST_PARTS:
+        return compile_kernel(replace(kernel, parts=2 * kernel.parts), arch, aligned)
     return Cubin(kernel, arch, aligned, code, facts, ptx)
 
 
@@ -185,7 +188,7 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict
     backend.load_dialects(context)
     divisible = [at for at, row in enumerate(kernel.parameters) if row.kind in _ALLOCATED or (aligned and row.divisible)]
     attributes = {(at,): [["tt.divisibility", DIVISIBLE]] for at in divisible}
-    flags = {DESCRIPTORS: aligned and arch >= _COPY_ENGINE, EIGHTS: arch >= _NARROW_PRODUCTS, SPECIALISED: kernel.specialised}
+    flags = {DESCRIPTORS: aligned and arch >= _COPY_ENGINE, EIGHTS: arch >= _NARROW_PRODUCTS, SPECIALISED: kernel.specialised, PARTS: kernel.parts}
     with _READING:
         source = triton.ASTSource(_function(kernel, flags), kernel.signature, {}, attributes)
         module: Any = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
@@ -202,7 +205,7 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict
     return module, notes, ptx
 
 
-def _function(kernel: Kernel, flags: Mapping[str, bool]) -> Any:
+def _function(kernel: Kernel, flags: Mapping[str, int]) -> Any:
     """The kernel as a Triton function, with the flags of its text set. Its text is put into linecache, where Triton reads it, under the name in line tables."""
     file = f"<tilejit {kernel.name}>"
     namespace: dict[str, Any] = {"__name__": f"tilejit_kernels.{kernel.name}"}

@@ -90,6 +90,8 @@ class Kernel:
     """In words, for people: blocks, warps, stages."""
     specialised: bool = False
     """Whether the warps of its loops have different work."""
+    parts: int = 1
+    """In how many parts it multiplies large tiles."""
     least_capability: int = 80
     """Compute capability it needs, times ten."""
     walkers: int = 0

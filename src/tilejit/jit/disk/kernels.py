@@ -111,16 +111,20 @@ def entry_of(key: Key, compiled: CompiledProgram, trace: Trace, asked: bytes) ->
 
 def program_of_entry(entry: CacheEntry, key: Key, trace: Trace, asked: bytes) -> CompiledProgram:
     """The program of an entry; no compiler is loaded. Its failures point at the source as it is now."""
-    sections = entry.sections
-    if not entry.text.startswith(key.text[:-1] + READS) or sections.get(ASKED) != asked:
+    if not entry.text.startswith(key.text[:-1] + READS) or entry.sections.get(ASKED) != asked:
         raise ArtifactError("the cache entry was made for other fields than its key says")
-    artifact = artifact_of_entry(entry)
+    return program_in(entry, list(trace.definitions))
+
+
+def program_in(entry: CacheEntry, definitions: Sequence[Definition]) -> CompiledProgram:
+    """The same of an entry that is known to be the right one."""
+    artifact, sections = artifact_of_entry(entry), entry.sections
     for name in (*artifact.sections, PROGRAM, SPANS):
         if name not in sections:
             raise ArtifactError(f"the cache entry lacks its section {name}")
     text = sections[PROGRAM].decode()
     compiled = CompiledProgram(artifact, program=lambda: _parsed(text), stages=[Stage("python", "program.py", lambda: text)])
-    compiled.share(relocations=_Relocations(list(trace.definitions), sections[SPANS], artifact))
+    compiled.share(relocations=_Relocations(definitions, sections[SPANS], artifact))
     return compiled
 
 

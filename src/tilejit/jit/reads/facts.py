@@ -137,21 +137,23 @@ def _string_annotations(args: Iterable[ast.arg]) -> Iterator[ast.expr]:
 # ----------------------------------------------------------------------------------------------------------------------
 # from the disk
 
-_FUNCTIONS, _TEXTS = "functions", "texts"
+_FUNCTIONS, _TEXTS, _SHORTCUTS = "functions", "texts", "shortcuts"
 _KEPT = 1000
 """Functions of one file that are remembered; edits leave old ones behind."""
 _known: dict[tuple[Store, str], dict[str, bytes]] = {}
 """What the disk says of the functions of a file: digest of the lines → facts as JSON."""
+_ways: dict[tuple[Store, str], dict[str, bytes]] = {}
+"""The same of shortcuts (disk/shortcuts.py)."""
 _new: dict[tuple[Store, str], dict[str, tuple[bytes, bytes]]] = {}
 """What was read from trees since and is not on disk yet: facts, and the text for processes that have no source file."""
 
 
 def is_known(block: FunctionBlock, code: CodeType) -> bool:
     """Whether these very lines and this code were seen to belong together before."""
-    return os.path.isabs(block.filename) and _lines_key(block, code) in _known_of((store(), block.filename))
+    return os.path.isabs(block.filename) and lines_key(block, code) in _known_of((store(), block.filename))
 
 
-def _lines_key(block: FunctionBlock, code: CodeType) -> str:
+def lines_key(block: FunctionBlock, code: CodeType) -> str:
     """Of lines and code that belong together; asked twice for each function, so the last one is kept."""
     global _last
     before, by, key = _last
@@ -171,7 +173,8 @@ def _new_lines_key(block: FunctionBlock, code: CodeType) -> str:
 def _known_of(file: tuple[Store, str]) -> dict[str, bytes]:
     known = _known.get(file)
     if known is None:
-        known = _known[file] = _on_disk(*file)
+        known, _ways[file] = _on_disk(*file)
+        _known[file] = known
     return known
 
 
@@ -179,7 +182,7 @@ def facts_of(block: FunctionBlock, code: CodeType, parse: Callable[[], tuple[Fun
     """The facts of a function, from disk if they are there; else `parse` makes its tree. Cells of notebooks have no place on disk."""
     if not os.path.isabs(block.filename):
         return read_facts(*parse())
-    key = _lines_key(block, code)
+    key = lines_key(block, code)
     file = (store(), block.filename)
     known = _known_of(file)
     if key in known and (found := _decoded(known[key])) is not None:
@@ -225,21 +228,44 @@ def keep() -> None:
         if rows is None:
             continue  # another thread has it
         new = {key: encoded for key, (encoded, _) in rows.items()}
-        latest = list({**_on_disk(there, filename), **new}.items())[-_KEPT:]
-        section = b"\n".join(key.encode() + b" " + row for key, row in latest)
-        texts = dict.fromkeys([*_section(there, filename, _TEXTS), *(text for _, text in rows.values() if text)])
-        sections = {_FUNCTIONS: section, _TEXTS: b"\n".join(list(texts)[-_KEPT:])}
-        there.put(CacheEntry(_key(filename), {"kernel": f"functions of {filename}", **toolchain()}, sections))
+        _write(there, filename, new, [text for _, text in rows.values() if text], {})
 
 
-def _on_disk(there: Store, filename: str) -> dict[str, bytes]:
-    """The rows of a file's entry: digest of the lines, blank, facts."""
-    return {row[:64].decode("ascii", "replace"): row[65:] for row in _section(there, filename, _FUNCTIONS)}
+def shortcut(filename: str, key: str) -> bytes | None:
+    """What is known under the key of a shortcut of that file."""
+    file = store(), filename
+    _known_of(file)
+    return _ways.get(file, {}).get(key)
 
 
-def _section(there: Store, filename: str, name: str) -> list[bytes]:
+def keep_shortcut(filename: str, key: str, row: bytes) -> None:
+    """Write one. Failing is no harm: there are other ways."""
+    there = store()
+    if there.root is not None and os.path.isabs(filename) and shortcut(filename, key) != row:
+        _ways.setdefault((there, filename), {})[key] = row
+        _write(there, filename, {}, [], {key: row})
+
+
+def _write(there: Store, filename: str, functions: dict[str, bytes], texts: list[bytes], shortcuts: dict[str, bytes]) -> None:
+    """Add rows to those on disk; who writes at the same time may lose some."""
     found = there.get(_key(filename))
-    return found.sections.get(name, b"").split(b"\n") if found is not None else []
+    before = found.sections if found is not None else {}
+    rows = {name: _rows(before.get(name, b"")) | new for name, new in ((_FUNCTIONS, functions), (_SHORTCUTS, shortcuts))}
+    sections = {name: b"\n".join(key.encode() + b" " + row for key, row in list(latest.items())[-_KEPT:]) for name, latest in rows.items()}
+    sections[_TEXTS] = b"\n".join(list(dict.fromkeys([*before.get(_TEXTS, b"").split(b"\n"), *texts]))[-_KEPT:])
+    there.put(CacheEntry(_key(filename), {"kernel": f"functions of {filename}", **toolchain()}, sections))
+
+
+def _on_disk(there: Store, filename: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """The functions and the shortcuts in the entry of a file."""
+    found = there.get(_key(filename))
+    sections = found.sections if found is not None else {}
+    return _rows(sections.get(_FUNCTIONS, b"")), _rows(sections.get(_SHORTCUTS, b""))
+
+
+def _rows(section: bytes) -> dict[str, bytes]:
+    """Digest, blank, content."""
+    return {row[:64].decode("ascii", "replace"): row[65:] for row in section.split(b"\n") if row}
 
 
 def _key(filename: str) -> str:

@@ -31,6 +31,11 @@ _names = random.SystemRandom()
 """For names of files; the state of `random` itself is the user's."""
 
 
+def is_key(text: object) -> bool:
+    """Whether an entry can have this key."""
+    return isinstance(text, str) and _KEY.match(text) is not None
+
+
 @dataclass(slots=True)
 class Counters:
     """What the cache did in this process, for tests and `tilejit cache`."""
@@ -65,7 +70,7 @@ class Store:
 
     def get(self, key: str) -> CacheEntry | None:
         """The entry of `key`, from the directory or a layer, or None. Damaged files are set aside."""
-        assert _KEY.match(key), key
+        assert is_key(key), key
         entry = self._read(self._path(key), key, own=True) if self.ready() else None
         for layer in self.layers:
             if entry is not None:

@@ -13,6 +13,7 @@ from tilejit.backends.cuda.program.body import Body
 from tilejit.backends.cuda.program.masks import as_bytes
 from tilejit.backends.cuda.program.rows import result_dtype
 from tilejit.backends.cuda.text import elementwise, numbers
+from tilejit.backends.cuda.text.library import PARTS
 from tilejit.backends.cuda.text.types import DECODED, padded, register
 from tilejit.backends.cuda.text.values import Scalar, Tile, Value, index
 from tilejit.dtypes import BF16, FP8E8M0, FP16, FP32, FP64, INT8, INT32, INT64, DType
@@ -23,6 +24,10 @@ from tilejit.types.values import ShapedType
 
 LEAST_K = {INT8: 32}
 """The shortest inner extent that `tl.dot` takes, 16 unless said here."""
+
+
+_LARGE = 96 << 10
+"""Bytes of two operands that fit into the shared memory of every GPU; more of them are multiplied in as many parts as it takes."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +153,14 @@ def multiplied(body: Body, both: Operands, acc: str | None, precision: str = "ie
         lead = math.prod(padded(extent) for extent in batch)
         texts = [_folded(text, side, batch, lead) for text, side in zip(texts, (left, right), strict=True)]
     options = f', input_precision="{precision}"' if native is FP32 else ", out_dtype=tl.int32" if native is INT8 else ""
+    sizes = (*(padded(extent) for extent in batch), left.padded[-2], right.padded[-1])
+    if not batch and (sizes[0] + sizes[1]) * k * native.get_byte() > _LARGE and k >= 8 * LEAST_K.get(native, 16):
+        before = acc or f"tl.zeros({_text(sizes)}, {register(work)})"
+        return f'{body.out.helper("dot_in_parts")}({texts[0]}, {texts[1]}, {before}, {PARTS}, "{precision}")'
     if acc is not None and not batch:
         return f"tl.dot({texts[0]}, {texts[1]}, {acc}{options})"
     text = f"tl.dot({texts[0]}, {texts[1]}{options})"
     if batch:
-        sizes = (*(padded(extent) for extent in batch), left.padded[-2], right.padded[-1])
         text = f"tl.reshape({text}, {_text(sizes)})"
     return text if acc is None else f"({acc} + {text})"
 

@@ -315,7 +315,28 @@ def dot_eights(a, b, acc, KIND: tl.constexpr):
         return tl.dot(e5m2_to_f32(a).to(tl.float16), e5m2_to_f32(b).to(tl.float16), acc)
 """
 
+PARTS = "PARTS"
+"""The flag of a kernel that multiplies large tiles: in how many parts, as many as it takes for them to fit into shared memory."""
+
+_PARTS_DOT = f"""
+{PARTS} = tl.constexpr(1)  # more where both operands do not fit
+
+@triton.jit
+def dot_in_parts(a, b, acc, COUNT: tl.constexpr, PRECISION: tl.constexpr):
+    if COUNT == 1:
+        return tl.dot(a, b, acc, input_precision=PRECISION, out_dtype=acc.dtype)
+    else:
+        M: tl.constexpr = a.shape[0]
+        K: tl.constexpr = a.shape[1] // 2
+        N: tl.constexpr = b.shape[1]
+        a0, a1 = tl.split(tl.permute(tl.reshape(a, (M, 2, K)), (0, 2, 1)))
+        b0, b1 = tl.split(tl.permute(tl.reshape(b, (2, K, N)), (1, 2, 0)))
+        acc = dot_in_parts(a0, b0, acc, COUNT // 2, PRECISION)
+        return dot_in_parts(a1, b1, acc, COUNT // 2, PRECISION)
+"""
+
 HELPERS: dict[str, str] = {
+    "dot_in_parts": _PARTS_DOT,
     "copied": _COPIES,
     SPECIALISED: _SPECIALISED,
     "as_eights": _EIGHTS,

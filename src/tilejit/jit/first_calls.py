@@ -1,0 +1,71 @@
+"""The first call of a kernel in a process: straight to what the disk has, where there is a shortcut (disk/shortcuts.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from tilejit.errors import ArtifactError
+from tilejit.jit.cache import MemoryCache
+from tilejit.jit.definition import Definition
+from tilejit.jit.disk import kernels as disk
+from tilejit.jit.disk import shortcuts
+from tilejit.jit.programs import Programs
+from tilejit.jit.reads.scope import Reads
+from tilejit.jit.reads.trace import Trace
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.targets import row_of
+
+
+class FirstCalls(Programs):
+    """A kernel that asks nothing for its first call if the answers can only be those that its program on disk was made for."""
+
+    def __init__(self, definition: Definition, cache: MemoryCache | None) -> None:
+        super().__init__(definition, cache)
+        self._untried = True
+        """Whether no call was made yet."""
+        self._way: shortcuts.Way | None = None
+        """Where a shortcut to the first call would be, until it is known what that is."""
+        self._remembered: shortcuts.Roots | None = None
+        """What a call by a shortcut relied on, until the next call."""
+
+    def _by_shortcut(self, args: tuple[object, ...]) -> CompiledProgram | None:
+        """The program of the first call in this process, where the disk has a shortcut to it; None: it has none, or not yet."""
+        self._untried = False
+        way = self._way = shortcuts.way_of(self.definition, args)
+        found = way.found() if way is not None else None
+        if way is None or found is None:
+            return None
+        entry, roots = found
+        try:
+            make = lambda: self._loaded(entry, disk.program_in(entry, [way.definition]), lambda: way.key_of(entry))  # noqa: E731
+            program = self._cache.find(disk.same_text(entry), make)
+        except (ArtifactError, ValueError, TypeError, LookupError) as error:
+            disk.store().reject(entry.key, str(error))
+            return None
+        program.share(note=self._note)
+        reads = cast("Mapping[str, str]", entry.fields.get("reads") or {})
+        self._cache.asked[entry.key] = way.key_of(entry), reads
+        self._remembered = roots
+        return program
+
+    def _trace(self) -> Trace:
+        """On what a call by a shortcut relied on, too, as if that had been asked then."""
+        roots, self._remembered = self._remembered, None
+        if roots is not None:
+            self._functions.add([self.definition])
+            if not self.definition.is_replaced:
+                trace = self._begun(shortcuts.Remembered(roots), self._table, self._policy())
+                for root in roots:
+                    Reads(trace, self.definition).name(root)
+                self._settle(trace)
+        return super()._trace()
+
+    def _settled(self, key: disk.Key, trace: Trace, walk: Trace) -> None:
+        way, self._way = self._way, None
+        if way is not None and way.definition is trace.entry and row_of(key.platform).cacheable:
+            way.keep(key, trace, walk)
+
+    def _start_anew(self, definition: Definition | None = None) -> None:
+        self._remembered = None
+        super()._start_anew(definition)
