@@ -199,3 +199,15 @@ def test_every_composed_row_is_tried() -> None:
     spelled = {name: row.name for row in ops.table().values() if row.compose is not None for name in (s.name for s in row.spellings)}
     tried = {row for name, row in spelled.items() for case in CASES if f"{name}(" in case.text or (name == "permute" and ".T" in case.text)}
     assert tried == set(spelled.values())
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16, np.int32])
+@pytest.mark.parametrize("platform", ["reference", "cpu"])
+def test_comparisons_count_what_their_dtype_may_not_hold(dtype: type, platform: str) -> None:
+    text = "import tilejit.language as pl\n\n@pl.jit\ndef kernel(x: pl.Tensor):\n    return (x > 3).sum(), pl.sum(x > 3, axis=0), pl.row_sum(x > 3), pl.col_sum(x > 3)\n"
+    x = np.random.default_rng(7).integers(0, 9, (313, 271)).astype(dtype)
+    total, columns, rows, again = kernel_of(text, f"<counted {np.dtype(dtype)}>")(x, config=RunConfig(platform=platform))
+    held = x > 3
+    assert total == held.sum()
+    for got, axis in ((columns, 0), (rows[:, 0], 1), (again[0], 0)):
+        np.testing.assert_array_equal(got, held.sum(axis))

@@ -54,7 +54,8 @@ def prepared(ctx: Context, row: OpSpec, given: Mapping[str, object]) -> Mapping[
         return {name: flags(ctx, arg) if name in row.operands else arg for name, arg in given.items()}
     if row.name == "where" and is_packed_bits(given["condition"]):  # that of tensors may be any number, so a comparison stays what it is
         return {**given, "condition": flags(ctx, given["condition"])}
-    if is_packed_bits(given.get("input")) and (row.family == "reduction" or row.compose is not None):
+    folded = given.get("input")
+    if isinstance(folded, SSAValue) and is_comparison(folded) and row.takes_flags(d.shaped_type(folded)):
         return {**given, "input": flags(ctx, given["input"])}
     return given
 

@@ -12,6 +12,7 @@ from tilejit.dtypes import BOOL, COMPLEX64, FP32
 from tilejit.errors import ArgumentError
 from tilejit.ops.compose import Handle, Kit, axes_of, axis_of, composed, product, rank_of, require_values, reshaped, shape_of
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS
+from tilejit.ops.facts import Facts
 from tilejit.ops.spec import Static, Value, spell
 
 _AXES = "(input, axis=None, keepdims=False)"
@@ -67,7 +68,7 @@ def _fold_run(k: Kit, value: Handle, combine: str, first: int, stop: int) -> Han
     return reshaped(k, folded, after)
 
 
-@composed(*spell("sum", _AXES), name="sum_over")
+@composed(*spell("sum", _AXES), name="sum_over", facts=Facts(counts=True))
 def sum(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
     return fold(k, input, "sum", axis, keepdims)

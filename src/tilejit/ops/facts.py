@@ -76,6 +76,8 @@ class Facts:
     """Results are never rounded: they are elements of the operands, or whole numbers."""
     scales: bool = False
     """Where all operands are so many times as large, the result is. (Sums of many elements are not counted: they would be rounded otherwise.)"""
+    counts: bool = False
+    """Elements are added up in their own dtype: flags are counted as INT32, so a comparison of narrow integers is taken as flags."""
     commutes: bool = False
     """The first two operands may change places."""
     bitwise: bool = False

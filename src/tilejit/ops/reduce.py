@@ -106,7 +106,7 @@ def reduction(stub: Stub, axis: str, combine: str, tmp: bool = True, dtypes: Ite
         spellings=spell(name, pl=pl, tensor="(input)", tile=tile),
         attrs={"axis": axis, "combine": combine},
         # Nothing has a largest element: an extreme of an empty axis fails.
-        facts=Facts(valid=Valid.Folded, exact=combine in _EXTREMES, scales=combine in ("max", "min"), fails=Fails.Region if combine in _EXTREMES else Fails.Never),
+        facts=Facts(valid=Valid.Folded, exact=combine in _EXTREMES, counts=combine == "sum", scales=combine in ("max", "min"), fails=Fails.Region if combine in _EXTREMES else Fails.Never),
     )
 
 

@@ -171,6 +171,12 @@ class OpSpec:
         """Parameters that take part in the result, in order."""
         return tuple(param.name for param in self.params if param.kind in (ParamKind.Value, ParamKind.Operand, ParamKind.Scalar))
 
+    def takes_flags(self, compared: ShapedType) -> bool:
+        """Whether it takes a comparison as BOOL elements: the packed bits of tiles wherever it folds, 0 and 1 of tensors where their sum might not fit."""
+        if compared.level == "tile":
+            return self.family == "reduction" or self.compose is not None
+        return self.facts.counts and compared.dtype.is_integer and compared.dtype.bits < 32
+
     def __call__(self, *operands: Term | int | float) -> Term:
         """The row applied to terms: how derived rows are written."""
         from tilejit.ops.terms import Step

@@ -35,8 +35,8 @@ class Compared(TileType):
 
 def _as_masks(row: OpSpec, args: Mapping[str, object]) -> Mapping[str, object]:
     """Arguments with comparisons as the masks that the front end makes of them (frontend/masks.py)."""
-    packed = any(isinstance(arg, Compared) and arg.level == "tile" for arg in args.values())
-    takes = row.facts.bitwise or (packed and (row.name == "where" or row.family == "reduction" or row.compose is not None))
+    compared = [arg for arg in args.values() if isinstance(arg, Compared)]
+    takes = row.facts.bitwise or any((arg.level == "tile" and row.name == "where") or row.takes_flags(arg) for arg in compared)
     return {name: arg.flags if takes and isinstance(arg, Compared) else arg for name, arg in args.items()}
 
 
