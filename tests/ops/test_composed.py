@@ -204,7 +204,8 @@ def test_every_composed_row_is_tried() -> None:
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16, np.int32])
 @pytest.mark.parametrize("platform", ["reference", "cpu"])
 def test_comparisons_count_what_their_dtype_may_not_hold(dtype: type, platform: str) -> None:
-    text = "import tilejit.language as pl\n\n@pl.jit\ndef kernel(x: pl.Tensor):\n    return (x > 3).sum(), pl.sum(x > 3, axis=0), pl.row_sum(x > 3), pl.col_sum(x > 3)\n"
+    head = "import tilejit.language as pl\n\n@pl.jit\ndef kernel(x: pl.Tensor):\n"
+    text = head + "    return (x > 3).sum(), pl.sum(x > 3, axis=0), pl.row_sum(x > 3), pl.col_sum(x > 3)\n"
     x = np.random.default_rng(7).integers(0, 9, (313, 271)).astype(dtype)
     total, columns, rows, again = kernel_of(text, f"<counted {np.dtype(dtype)}>")(x, config=RunConfig(platform=platform))
     held = x > 3

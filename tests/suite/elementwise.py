@@ -351,7 +351,7 @@ def planes_of_a_batch(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
 @pl.jit
 def augmented_assignment(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
-        y = x
+        y = x * 1.0
         y *= x
         z = y
         y = y * x

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import COMPLEX64, INDEX, DType
-from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import accumulators, composing, effects, fold, foreign, functions, markers, masks, structural, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
@@ -40,7 +40,7 @@ from tilejit.tile_ir.program import Function
 from tilejit.types.annotations import DynVar
 from tilejit.types.enums import MemorySpace
 from tilejit.types.scopes import Marker, meant
-from tilejit.types.values import BufferType, ScalarType, ShapedType
+from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType
 
 _SCALAR_BUILTINS = (min, max, abs)
 """Builtins that also work on run-time scalars."""
@@ -203,6 +203,8 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
     if effects.is_statement(bound.row, ready):
         return effects.perform(ctx, bound.row, bound.level, ready, repr(function))
     results = ctx.builder.apply(bound.row, bound.level, ready)
+    if any(isinstance(type := d.type_of(result), TileType) and type.rank == 0 for result in results):
+        ctx.fail(ShapeError, f"{bound.row.title} of a tensor without dims", node, help="read its element first: t[()] is a scalar")
     if bound.level == "tile" and isinstance(cut := given.get("input"), SSAValue) and bound.row.name == "slice":
         accumulators.note_part(ctx, cut, results[0], node, windows.per_dim(given["offset"], d.shaped_type(cut), "offset"))
     if bound.level == "tile" and "acc" in bound.row.param_names:
