@@ -232,6 +232,8 @@ def _check_kind(function: OpFunction, spelling: Spelling, row: OpSpec, param: Pa
             help = "it works on two scalars"
     elif param.kind is ParamKind.Static and kind == "scalar":
         help = "it must be known while compiling"
+    elif param.kind in (ParamKind.Value, ParamKind.Operand) and kind == "list":
+        help = "an array that a kernel computes with is one of its arguments; pl.full and pl.arange make others"
     elif param.kind is ParamKind.Scalars:
         help = f"write `{written}=[…]`, one entry per dimension"
     raise ArgumentError(f"{function!r} takes {expected} as `{written}`, got {_KIND_TEXT[kind]}", help=help)

@@ -9,6 +9,7 @@ from functools import reduce
 from tilejit import ops
 from tilejit.dtypes import BOOL, COMPLEX64, FP32, INDEX, DType
 from tilejit.errors import TilejitError
+from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.reach import combined, form_of
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of, without_value
@@ -238,6 +239,8 @@ def _seen(kind: ParamKind, arg: object) -> object:
         return tuple(_scalar(item) for item in items_of(arg)) if isinstance(arg, (Items, Static)) else arg
     if kind in (ParamKind.Scalar, ParamKind.Operand) and isinstance(arg, (Static, Extent, RuntimeValue)):
         return _scalar(arg)
+    if isinstance(arg, Static) and arg.value is not None and (kind is ParamKind.Value or holds_handle(arg.value)):
+        raise _NotKnown  # no tensor, or an object of Python's: the front end says so
     return arg.value if isinstance(arg, Static) else arg
 
 
