@@ -62,6 +62,8 @@ def restored(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """The matrix that a quantised one stands for, in float32."""
     if weight.dtype == torch.bfloat16:
         return weight.float()
+    if weight.dtype == torch.uint8:
+        weight = weight.reshape(scale.shape[0] // 2, scale.shape[1], -1).transpose(0, 1).flatten(1)
     whole = weight.float() if weight.dtype == torch.int8 else torch.cat([weight & 15, weight >> 4], 1).float() - 8
     return (whole.reshape(len(whole), scale.shape[0], -1) * scale.T[:, :, None]).reshape(whole.shape)
 

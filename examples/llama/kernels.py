@@ -30,7 +30,6 @@ def normalised(x: pl.Tensor, weight: pl.Tensor, eps: pl.FP32):
 @pl.jit.inline
 def product(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Tensor):
     """x · weightᵀ in FP32; weights of 4 bits are unpacked by groups of some rows, as they are read or in the cache."""
-    n, stored = weight.shape
     if weight.dtype == pl.BF16:
         with pl.at(level=pl.Level.CORE_GROUP):
             out[:] = pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32)
@@ -38,14 +37,14 @@ def product(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Tensor):
         with pl.at(level=pl.Level.CORE_GROUP):
             out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), scale)
     else:
-        rows, half = min(n & -n, 64), scale.shape[0] // 2
-        size = stored // half
+        n, half, size = scale.shape[1], scale.shape[0] // 2, weight.shape[1]
+        rows, stored = min(n & -n, 64), half * size
         for block in pl.spmd(n // rows):
             r = block * rows
             y = pl.full([x.shape[0], rows], dtype=pl.FP32, value=0.0)
             for g in pl.range(half):
-                c = g * size
-                part = weight[r : r + rows, c : c + size]
+                c, first = g * size, g * n + r
+                part = weight[first : first + rows, 0:size]
                 low = pl.matmul(x[:, c : c + size], pl.cast(pl.ands(part, 15), pl.INT8) - 8, b_trans=True, out_dtype=pl.FP32)
                 high = pl.matmul(x[:, stored + c : stored + c + size], pl.cast(pl.shrs(part, 4), pl.INT8) - 8, b_trans=True, out_dtype=pl.FP32)
                 for_low, for_high = scale[g : g + 1, r : r + rows], scale[half + g : half + g + 1, r : r + rows]
@@ -85,10 +84,10 @@ def project(
     y = pl.create_tensor(x.shape, dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
         y[:] = pl.cast(normalised(x, norm, eps), pl.BF16, mode="rint")
-    qkv = product(y, weight, scale, pl.create_tensor([x.shape[0], weight.shape[0]], dtype=pl.FP32))
+    qkv = product(y, weight, scale, pl.create_tensor([x.shape[0], bias.shape[1]], dtype=pl.FP32))
     for t in pl.spmd(x.shape[0]):
         position, slot = [pl.cast(pl.read(places, [t]), pl.INDEX) for places in (positions, slots)]
-        row = pl.add(pl.load(qkv, [t, 0], [1, weight.shape[0]]), pl.load(bias, [0, 0], [1, weight.shape[0]]))
+        row = pl.add(pl.load(qkv, [t, 0], [1, bias.shape[1]]), pl.load(bias, [0, 0], [1, bias.shape[1]]))
         tc, ts = [pl.load(turns, [position, 0], [1, d // 2]) for turns in (cos, sin)]
         queries = pl.reshape(pl.tile.slice(row, [1, heads * d], [0, 0]), [heads, d])
         first, second = turned(queries, tc, ts, q_norm, norms, eps)
@@ -157,7 +156,7 @@ def finish(
     seen.bind_dynamic(0, TOKENS)
     out.bind_dynamic(0, TOKENS)
     tokens, hidden = x.shape
-    inner = w_in.shape[0] // 2
+    inner = (s_in.shape[1] if w_in.dtype == pl.UINT8 else w_in.shape[0]) // 2
     back = product(seen, w_out, s_out, pl.create_tensor([tokens, hidden], dtype=pl.FP32))
     middle = pl.create_tensor([tokens, hidden], dtype=pl.FP32)
     y = pl.create_tensor([tokens, hidden], dtype=pl.BF16)

@@ -62,7 +62,8 @@ def read_weights(folder: Path, config: Config) -> Weights:
 def quantised(weight: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor]:
     """A matrix [n, k] as the kernels take it, and its scales [groups, n].
 
-    16 bits: itself. 8: INT8, one scale per row. 4: two to a byte, column c in the low and column c + k/2 in the high half, stored with 8 added."""
+    16 bits: itself. 8: INT8, one scale per row. 4: two to a byte, column c in the low and column c + k/2 in the high half, stored with 8 added,
+    all rows of a group of columns before those of the next."""
     rows, columns = weight.shape
     if bits == 16:
         return weight.contiguous(), torch.ones(1, 1)
@@ -73,4 +74,5 @@ def quantised(weight: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tens
     if bits == 8:
         return whole.to(torch.int8), scale.T.contiguous()
     low, high = (whole + 8).to(torch.uint8).chunk(2, 1)
-    return (low | high << 4).contiguous(), scale.T.contiguous()
+    stored = (low | high << 4).reshape(rows, groups // 2, -1).transpose(0, 1)
+    return stored.reshape(rows * groups // 2, -1), scale.T.contiguous()
