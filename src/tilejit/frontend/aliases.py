@@ -54,6 +54,8 @@ class Aliases:
         """Results of operators, with the number of events before them."""
         self._places: dict[SSAValue, Place] = {}
         """The expressions that made them."""
+        self._copies: list[tuple[SSAValue, Place]] = []
+        """Expressions that give them as a copy, `+t`, of which nothing is seen as long as nobody writes."""
 
     def root(self, value: SSAValue) -> SSAValue:
         path: list[SSAValue] = []
@@ -132,10 +134,13 @@ class Aliases:
             self.made(value)
             self.unite(value, buffer)
 
+    def copied_at(self, value: SSAValue, place: Place) -> None:
+        self._copies.append((value, place))
+
     def needs_memory(self, value: SSAValue, refusal: TilejitError) -> TilejitError:
         """The error for a result that must be in memory here: `refusal` where it cannot be put there."""
         own = self.root(value)
-        found = frozenset(place for result, place in self._places.items() if self.root(result) is own)
+        found = frozenset(place for result, place in (*self._places.items(), *self._copies) if self.root(result) is own)
         return NeedsMemory(refusal, found, self._builder.span) if found else refusal
 
     def check(self, function: Operation) -> None:

@@ -12,6 +12,7 @@ from tilejit.dtypes import BOOL, COMPLEX64, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
 from tilejit.frontend import edges
 from tilejit.frontend.affine import difference
+from tilejit.frontend.aliases import Place, is_result
 from tilejit.frontend.context import Context
 from tilejit.frontend.masks import flags
 from tilejit.frontend.packed import refuse_write
@@ -67,8 +68,20 @@ def placed(ctx: Context, value: object, node: ast.expr) -> object:
         return type(value)(placed(ctx, item, node) for item in value)
     if not isinstance(value, SSAValue):
         return value
-    place = (ctx.frame.name, type(node), node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+    place = _place(ctx, node)
     return spill(ctx, value) if ctx.aliases.made(value, place) and place in ctx.in_memory else value
+
+
+def _place(ctx: Context, node: ast.expr) -> Place:
+    return ctx.frame.name, type(node), node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+
+
+def copied(ctx: Context, value: SSAValue, node: ast.expr) -> SSAValue:
+    """`+t`: as in NumPy a copy, which a result of an operator needs only where one of the two is written."""
+    if isinstance(shaped(value), BufferType):
+        return ctx.builder.copy(value)
+    ctx.aliases.copied_at(value, place := _place(ctx, node))
+    return ctx.builder.copy(value) if is_result(value) and place in ctx.in_memory else value
 
 
 def filled(ctx: Context, extents: Items, like: ShapedType, value: object) -> SSAValue:

@@ -179,7 +179,7 @@ def _unary(ctx: Context, node: ast.UnaryOp) -> object:
         condition = ctx.condition(value, "the operand of `not`")
         return not condition if isinstance(condition, bool) else ctx.scalar_op("not_", condition)
     if isinstance(node.op, ast.UAdd):
-        return value
+        return buffers.copied(ctx, value, node) if isinstance(value, SSAValue) else value
     if shaped(value) is not None:
         return calls.op_call(ctx, _operator_function("not_" if isinstance(node.op, ast.Invert) else "neg"), [value], {}, node)
     return ctx.scalar_op("neg" if isinstance(node.op, ast.USub) else "not_", value)

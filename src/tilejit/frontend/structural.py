@@ -52,11 +52,16 @@ def _store(ctx: Context, args: Args, node: ast.AST) -> object:
 
 def _rebind(ctx: Context, target: SSAValue, result: SSAValue, node: ast.AST) -> SSAValue:
     """A write into a tile gives the name in the first argument the new value."""
-    if result is not target and isinstance(node, ast.Call) and not ctx.strict_ssa:
+    if result is not target and isinstance(node, ast.Call) and not ctx.strict_ssa and not _is_copy(node):
         ctx.aliases.changed(target, result)
     if result is not target and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name) and not ctx.strict_ssa:
         ctx.bind(node.args[0].id, result, node)
     return result
+
+
+def _is_copy(node: ast.Call) -> bool:
+    """Whether the target is `+t`: nobody else sees what is written into it."""
+    return bool(node.args) and isinstance(node.args[0], ast.UnaryOp)
 
 
 def _assemble(ctx: Context, args: Args, node: ast.AST) -> object:

@@ -205,10 +205,12 @@ class _FunctionPrinter:
     def apply(self, op: d.ApplyOp) -> None:
         if ops.facts(op.op).rebinds:
             # Writing into a named tile rebinds that name: give the new value's name the old tile first.
+            # A result of an operator on tensors would be changed for all its names: the new value is made of a copy.
             target = op.args[0]
-            text, name = self.show(target), self.name(op.results[0])
-            self.line(f"{name} = {text}")
-            self.names[target], old = name, self.names.get(target)
+            text, name, copies = self.show(target), self.name(op.results[0]), d.shaped_type(target).level == "tensor"
+            if not copies:
+                self.line(f"{name} = {text}")
+            self.names[target], old = f"+{text}" if copies else name, self.names.get(target)
             self.line(f"{name} = {self.expressions.of(op)}")
             if old is not None:
                 self.names[target] = old

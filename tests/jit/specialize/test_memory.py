@@ -84,6 +84,7 @@ BODIES = {
     "in a region": "t = x + 1.0\nwith pl.at(level=pl.Level.CORE_GROUP):\n    b = t\n    b[0:1, :] = b[0:1, :] * 5.0\nout[:] = t",
     "out of a region": "with pl.at(level=pl.Level.CORE_GROUP):\n    t = x + 1.0\n    b = t\nb[0:1, :] = b[0:1, :] * 5.0\nout[:] = t",
     # and results of their own
+    "a copy": "t = x + 1.0\nb = +t\nb[0:1, :] = y[0:1, :]\nt += 1.0\nc = +io\nc[:] = c * 2.0\nio += 1.0\nout[:] = b + t + c + io",
     "a new result": "t = x + 1.0\nb = t\nt = t + 1.0\nt[0:1, :] = y[0:1, :]\nout[:] = b + t",
     "in both arms": "t = x + 1.0\nif s > 0:\n    t[0:1, :] = y[0:1, :]\nelse:\n    t[1:2, :] = y[1:2, :]\nout[:] = t",
 }
