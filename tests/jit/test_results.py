@@ -137,7 +137,7 @@ def test_a_place_from_the_end_tells_no_shape() -> None:
 def test_augmented_assignment_may_change_the_dtype_of_an_output(platform: str) -> None:
     @pl.jit
     def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-        y = x
+        y = x + 0
         y *= 2.5
         out[:] = y
 
@@ -237,3 +237,21 @@ def test_results_come_in_the_order_of_the_return_statement_in_warm_calls_too(pla
         np.testing.assert_array_equal(kernel(x, a, b), x * 3)
         np.testing.assert_array_equal(doubled(x), np.concatenate([x, np.full((rows + 1, 4), 5, np.float32)]))
     assert len(kernel._cache) == len(doubled._cache) == 1
+
+
+def test_inputs_that_are_returned_come_back(platform: str) -> None:
+    @pl.jit
+    def scaled(x: pl.Tensor, scale=None):
+        if scale is None:
+            return x
+        return x * scale
+
+    @pl.jit
+    def both(x: pl.Tensor, y: pl.Tensor):
+        return y, x + y, x
+
+    x, y = data(2, 3), data(2, 3) + 1
+    np.testing.assert_array_equal(scaled(x), x)
+    np.testing.assert_array_equal(scaled(x, 2.0), x * 2)
+    for got, wanted in zip(both(x, y), (y, x + y, x), strict=True):
+        np.testing.assert_array_equal(got, wanted)

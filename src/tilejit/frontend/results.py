@@ -39,11 +39,12 @@ def check_outputs(entry: d.FuncOp) -> None:
 
 
 def hide_results(function: d.FuncOp) -> None:
-    """Store each returned value that is no tensor of the caller's into an extra `Out` parameter; attribute `hidden` counts them."""
+    """Store each returned value that is no output of the caller's into an extra `Out` parameter; attribute `hidden` counts them."""
     block = function.body.block
     last = d.end_of(block, d.ReturnOp)
     values = list(last.values)
-    given = [value for value in block.args if not isinstance(d.type_of(value), ScalarType)]
+    ways = zip(block.args, function.directions, strict=True)
+    given = [value for value, way in ways if way != "In" and not isinstance(d.type_of(value), ScalarType)]
     if all(value in given for value in values):
         return
     names, directions = list(function.names), list(function.directions)
