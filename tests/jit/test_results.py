@@ -241,7 +241,7 @@ def test_results_come_in_the_order_of_the_return_statement_in_warm_calls_too(pla
 
 def test_inputs_that_are_returned_come_back(platform: str) -> None:
     @pl.jit
-    def scaled(x: pl.Tensor, scale=None):
+    def scaled(x: pl.Tensor, scale: Any = None):
         if scale is None:
             return x
         return x * scale
