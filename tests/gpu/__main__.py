@@ -130,8 +130,9 @@ class Workers:
                     said.append(line.removeprefix("========= ").strip())
             if process.wait() == HAZARD and done:
                 self._add(*done[0], [f"jobs {done[0]} to {done[-1]}: {' | '.join(said[:40])}"])
-            elif job is not None and time.monotonic() < self.until:
-                self._add(*job, [f"job {job[1]}: the process died with exit code {process.returncode}"])
+            elif job is not None:
+                why = f"the process died with exit code {process.returncode}" if time.monotonic() < self.until else "not done when the time was up"
+                self._add(*job, [f"job {job[1]}: {why}"])
             stop.cancel()
 
     def _add(self, kind: str, number: int, found: list[str]) -> None:
