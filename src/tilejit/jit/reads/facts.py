@@ -218,7 +218,8 @@ def block_of_code(code: CodeType) -> FunctionBlock | None:
 
 
 def _code_key(code: CodeType) -> str:
-    return f"{code.co_qualname} {digest_of(code)}"
+    """By what it does and by where in its lines each part stands, which annotations of locals move."""
+    return f"{code.co_qualname} {digest_of(code)} {hashlib.sha256(code.co_linetable).hexdigest()}"
 
 
 def keep() -> None:
