@@ -161,8 +161,11 @@ class Programs(Kernel):
         whole = self._with_outputs(walk, extents, bound)
         if row_of(key.platform).cacheable and whole is not bound and (found := self._in_place(trace, extents, whole, config)) is not None:
             if len(walk.log) == len(trace.log):
-                return found
-            self._specialize(walk, extents, whole)  # what the program stands on, in the order in which this call asks
+                walk = found[1]
+            else:
+                self._specialize(walk, extents, whole)  # what the program stands on, in the order in which this call asks
+                walk.text = found[1].text
+            self._keep(found[0], key, walk, disk.asked_text(walk.log[len(trace.log) :]))  # so that the next process need not look for the outputs
             return found[0], walk
         special = self._specialize(walk, extents, whole)
         asked = disk.asked_text(walk.log[len(trace.log) :])
@@ -183,7 +186,10 @@ class Programs(Kernel):
         key = self._first_part(trace, extents, replace(whole, omitted=()), config)
         there = disk.find_artifact(key, trace)
         program = self._from_disk(key, trace, *there) if there is not None else None
-        return (program, there[1]) if there is not None and program is not None else None
+        if there is None or program is None:
+            return None
+        there[1].text = disk.same_text(there[0])
+        return program, there[1]
 
     def _from_disk(self, key: disk.Key, trace: Trace, entry: CacheEntry, walk: Trace) -> CompiledProgram | None:
         """The program of an entry; None if it means nothing here: as good as not there, and written anew."""
