@@ -124,3 +124,18 @@ def test_ops_that_nobody_uses_share_a_nest_and_may_still_fail(platform: str) -> 
     empty = np.zeros((0, 33), np.float32)
     with pytest.raises(TilejitError, match="col_min"):
         unused_extremes(empty, empty, empty.copy(), config=config)
+
+
+def test_values_that_are_used_twice_at_every_step_are_followed_once() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, n: pl.Tensor, out: pl.InOut[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t = pl.load(x, [0, 0], [4, 16], valid_shape=[4, pl.cast(pl.read(n, [0]), pl.INDEX)])
+            for _ in pl.unroll(60):
+                t = (t + pl.abs(t)) * 0.5
+            pl.store(t, [0, 0], out)
+
+    x, out = np.random.default_rng(3).standard_normal((4, 16)).astype(np.float32), np.full((4, 16), 7, np.float32)
+    kernel(x, np.array([5], np.int32), out)
+    np.testing.assert_array_equal(out, np.hstack([np.maximum(x[:, :5], 0), out[:, 5:]]))
+    assert (out[:, 5:] == 7).all()

@@ -262,11 +262,22 @@ def _logical_shape(value: SSAValue) -> Shape:
 
 def valid_key(value: SSAValue) -> Key:
     """Per dim something that is equal for two values only if their valid extents are."""
-    shape = _logical_shape(value)
-    return tuple(_extent_key(value, axis, len(shape)) for axis in range(len(shape)))
+    shape, known = _logical_shape(value), Known()
+    return tuple(_extent_key(value, axis, len(shape), known) for axis in range(len(shape)))
 
 
-def _extent_key(value: SSAValue, axis: int, rank: int) -> object:
+Known = dict[tuple[SSAValue, int, int], object]
+"""Keys that were found on the way: values that are used twice would be followed twice at every step."""
+
+
+def _extent_key(value: SSAValue, axis: int, rank: int, known: Known) -> object:
+    place = (value, axis, rank)
+    if place not in known:
+        known[place] = _followed(value, axis, rank, known)
+    return known[place]
+
+
+def _followed(value: SSAValue, axis: int, rank: int, known: Known) -> object:
     type, owner = d.shaped_type(value), value.owner
     dim = "?" if _is_mask(value) else type.valid[axis]
     if dim != "?":
@@ -284,17 +295,17 @@ def _extent_key(value: SSAValue, axis: int, rank: int) -> object:
             return "at most", constant_of(asked[axis]) if constant_of(asked[axis]) is not None else asked[axis], type.shape[axis]
         match ops.facts(owner.op).valid:
             case Valid.Folded:
-                return _extent_key(owner.args[0], axis, rank)
+                return _extent_key(owner.args[0], axis, rank, known)
             case Valid.Spread if must_cover(owner.op, type.level):
-                return _extent_key(operand(owner, "lhs"), axis, rank)
+                return _extent_key(operand(owner, "lhs"), axis, rank, known)
             case Valid.Common | Valid.Spread:
-                return _common_key(owner, axis, rank, _logical_shape(value)[axis])
+                return _common_key(owner, axis, rank, _logical_shape(value)[axis], known)
             case Valid.Own:
                 pass
     return (value, axis)
 
 
-def _common_key(op: d.ApplyOp, axis: int, rank: int, extent: Dim) -> object:
+def _common_key(op: d.ApplyOp, axis: int, rank: int, extent: Dim, known: Known) -> object:
     """The key of an intersection: that of the one operand that is not valid everywhere, else the op's own."""
     found: set[object] = set()
     for arg in op.args:
@@ -307,9 +318,9 @@ def _common_key(op: d.ApplyOp, axis: int, rank: int, extent: Dim) -> object:
         stretched = type.shape[own] == 1 and extent != 1
         if type.valid[own] == type.shape[own]:
             if type.shape[own] == "?":
-                found.add(_extent_key(arg, own, type.rank))
+                found.add(_extent_key(arg, own, type.rank, known))
             continue
-        found.add((arg, own) if stretched else _extent_key(arg, own, type.rank))
+        found.add((arg, own) if stretched else _extent_key(arg, own, type.rank, known))
     if not found:
         return extent if extent != "?" else (op, axis)
     return next(iter(found)) if len(found) == 1 else (op, axis)
