@@ -38,8 +38,9 @@ class FirstCalls(Programs):
             return None
         entry, roots = found
         try:
-            make = lambda: self._loaded(entry, disk.program_in(entry, [way.definition]), lambda: way.key_of(entry))  # noqa: E731
-            program = self._cache.find(disk.same_text(entry), make)
+            program = self._cache.find(
+                disk.same_text(entry), lambda: self._loaded(entry, disk.program_in(entry, [way.definition]), lambda: way.key_of(entry))
+            )
         except (ArtifactError, ValueError, TypeError, LookupError) as error:
             disk.store().reject(entry.key, str(error))
             return None

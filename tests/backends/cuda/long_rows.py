@@ -15,6 +15,7 @@ import numpy as np
 
 import tilejit.language as pl
 from tests.backends.cuda import interpreted
+from tests.backends.cuda.kernels import TOKENS, weighed
 from tilejit.backends.cuda import schedule
 from tilejit.backends.cuda.grids import operators
 from tilejit.backends.cuda.indexed import order
@@ -24,7 +25,6 @@ from tilejit.backends.cuda.text import library
 from tilejit.runtime.config import RunConfig
 
 assert interpreted.TARGET
-TOKENS = pl.dynamic("TOKENS")
 
 
 @pl.jit
@@ -75,14 +75,6 @@ def tile_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
     n = b.shape[1]
     with pl.at(level=pl.Level.CORE_GROUP):
         pl.store(pl.matmul(pl.load(a, [0, 0], [m, k]), pl.load(b, [0, 0], [k, n])), [0, 0], c)
-
-
-@pl.jit
-def weighed(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Out[pl.Tensor]):
-    x.bind_dynamic(0, TOKENS)
-    out.bind_dynamic(0, TOKENS)
-    with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), pl.reshape(scale, [1, weight.shape[0]]))
 
 
 @pl.jit

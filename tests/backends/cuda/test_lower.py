@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tests.backends.cuda.kernels import weighed
 from tilejit import ir
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cuda import compile as compiling
@@ -65,17 +66,6 @@ def test_programs_of_large_products_of_integers_walk_over_blocks_and_copy_by_des
         launch = made.entries["of_integers"].steps[-1]
         assert isinstance(launch, plan.Launch) and kernel.walkers == walkers
         assert ("tl.num_programs(0)" in kernel.text, kernel.text.count("make_tensor_descriptor")) == (bool(walkers), 2 * walkers)
-
-
-TOKENS = pl.dynamic("TOKENS")
-
-
-@pl.jit
-def weighed(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Out[pl.Tensor]):
-    x.bind_dynamic(0, TOKENS)
-    out.bind_dynamic(0, TOKENS)
-    with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), pl.reshape(scale, [1, weight.shape[0]]))
 
 
 def test_a_product_whose_rows_the_run_knows_has_kernels_for_few_of_them_that_scale_and_store_too() -> None:

@@ -271,8 +271,11 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
         assert isinstance(target, JitLaunch)
         kernels.append((target.kernel, len(programs), target.constants_of(entry)))
         programs.append(target.program_of(entry))
-    numbers = lambda kernel: [(number, constants) for known, number, constants in kernels if known is kernel]  # noqa: E731
-    parts = Parts(definition.name, programs, {definition.name: definition}, {}, {}, {}, numbers)
+
+    def programs_of(kernel: object) -> list[tuple[int, Mapping[str, object]]]:
+        return [(number, constants) for known, number, constants in kernels if known is kernel]
+
+    parts = Parts(definition.name, programs, {definition.name: definition}, {}, {}, {}, programs_of)
     return DistributedCompiledProgram(parts, distributed_config(config), config)
 
 

@@ -14,6 +14,7 @@ from tilejit import config as settings
 from tilejit.errors import ArgumentError
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition
+from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import DeviceTensor
@@ -93,7 +94,9 @@ class JitLaunch:
 
 def _kind(value: object) -> object:
     """What a program depends on of an argument."""
-    return (value.shape, value.dtype, value.device) if isinstance(value, np.ndarray | DeviceTensor) else (type(value), repr(value))
+    if isinstance(value, np.ndarray | DeviceTensor):
+        return value.shape, value.dtype, value.device
+    return written(value) if is_plain(value) else (type(value), id(value))  # which the kernel refuses
 
 
 def _param(param: JitParam) -> LaunchParam:

@@ -19,7 +19,7 @@ from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import block_of, parsed, unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts.launching import launch_of, run_text
-from tilejit.jit.reads.plain import NotPlain, decode, encode
+from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.launches import LaunchParam
@@ -132,7 +132,7 @@ class StoredLaunch:
 
     def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
         for entry, constants in self._entries:
-            if _takes(entry, values) and all(repr(values[name]) == repr(value) for name, value in constants.items()):
+            if _takes(entry, values) and all(is_plain(values[name]) and same(values[name], value) for name, value in constants.items()):
                 return entry
         given = [f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if isinstance(value, np.ndarray)]
         given += [f"{name}: {value!r}" for name, value in values.items() if not isinstance(value, np.ndarray | RuntimeMarker)]

@@ -218,7 +218,8 @@ def is_settled(value: object) -> bool:
     if kind is tuple or kind is list:
         return all(map(is_settled, cast("tuple[object, ...]", value)))
     if kind is slice:
-        return is_settled((value.start, value.stop, value.step))  # type: ignore[attr-defined]
+        part = cast("slice", value)
+        return is_settled((part.start, part.stop, part.step))
     if kind is dict:
         return all(is_settled(pair) for pair in cast("dict[object, object]", value).items())
     return not isinstance(value, np.generic)
