@@ -14,7 +14,6 @@ from tilejit.jit.programs import Programs
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
 from tilejit.runtime.artifact.compiled import CompiledProgram
-from tilejit.runtime.targets import row_of
 
 
 class FirstCalls(Programs):
@@ -24,17 +23,18 @@ class FirstCalls(Programs):
         super().__init__(definition, cache)
         self._untried = True
         """Whether no call was made yet."""
-        self._way: shortcuts.Way | None = None
-        """Where a shortcut to the first call would be, until it is known what that is."""
         self._remembered: shortcuts.Roots | None = None
         """What a call by a shortcut relied on, until the next call."""
 
-    def _by_shortcut(self, args: tuple[object, ...]) -> CompiledProgram | None:
-        """The program of the first call in this process, where the disk has a shortcut to it; None: it has none, or not yet."""
+    def _first_way(self, args: tuple[object, ...]) -> shortcuts.Way | None:
+        """Where a shortcut to the first call in this process would be; None: it has none."""
         self._untried = False
-        way = self._way = shortcuts.way_of(self.definition, args)
-        found = way.found() if way is not None else None
-        if way is None or found is None:
+        return shortcuts.way_of(self.definition, args)
+
+    def _by_shortcut(self, way: shortcuts.Way) -> CompiledProgram | None:
+        """The program that a shortcut leads to; None: there is none yet."""
+        found = way.found()
+        if found is None:
             return None
         entry, roots = found
         try:
@@ -61,11 +61,6 @@ class FirstCalls(Programs):
                     Reads(trace, self.definition).name(root)
                 self._settle(trace)
         return super()._trace()
-
-    def _settled(self, key: disk.Key, trace: Trace, walk: Trace) -> None:
-        way, self._way = self._way, None
-        if way is not None and way.definition is trace.entry and row_of(key.platform).cacheable:
-            way.keep(key, trace, walk)
 
     def _start_anew(self, definition: Definition | None = None) -> None:
         self._remembered = None

@@ -18,6 +18,7 @@ from tilejit.jit.bound import bound_kernels
 from tilejit.jit.cache import CacheInfo, MemoryCache
 from tilejit.jit.definition import Definition, with_defaults
 from tilejit.jit.disk import kernels as disk
+from tilejit.jit.disk.shortcuts import Way
 from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.first_calls import FirstCalls
 from tilejit.jit.programs import Found
@@ -91,16 +92,17 @@ class JITFunction(FirstCalls):
                 given = args if not kwargs and len(args) <= self.definition.positional else self.definition.in_order(args, kwargs)
                 if given is not None and (found := warm.run(given)) is not MISS:
                     return found
-            if self._untried and config is None and not kwargs and recording() is None and (known := self._by_shortcut(args)) is not None:
+            way = self._first_way(args) if self._untried and config is None and not kwargs and recording() is None else None
+            if way is not None and (known := self._by_shortcut(way)) is not None:
                 result = known.checked(args, None)
                 known.called = self._called = True
                 return result
-            return self._on_ranks(args, kwargs, config) if self._ranks or recording() is not None else self._run(args, config, kwargs)
+            return self._on_ranks(args, kwargs, config) if self._ranks or recording() is not None else self._run(args, config, kwargs, way)
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)
 
-    def _run(self, args: tuple[object, ...], config: RunConfig | None, kwargs: Mapping[str, object]) -> Any:
-        """A call with all its checks."""
+    def _run(self, args: tuple[object, ...], config: RunConfig | None, kwargs: Mapping[str, object], way: Way | None = None) -> Any:
+        """A call with all its checks; where there may be a shortcut to it, it is written."""
         first = self._first if self._bound_as is None else None
         if first is not None and (args or first in kwargs) and view_of(instance := args[0] if args else kwargs[first]) is None:
             named = {name: value for name, value in kwargs.items() if name != first}
@@ -111,6 +113,8 @@ class JITFunction(FirstCalls):
             bound = bind_arguments(self.definition, args, kwargs, running=True)
             trace.arguments = bound.objects
             found = self._compiled(trace, bound, config)
+        if way is not None:
+            way.keep(found.key, found.trace, found.before)
         compiled = found.program
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
         result = compiled.checked(values, config)

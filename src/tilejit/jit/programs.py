@@ -65,9 +65,6 @@ class Programs(Kernel):
     def _forget(self) -> None:
         """Drop what warm calls know."""
 
-    def _settled(self, key: disk.Key, trace: Trace, walk: Trace) -> None:
-        """A call is known to be the program of that key, by what was asked for it and after it."""
-
     def _start_anew(self, definition: Definition | None = None) -> None:
         """Forget what the kernel stood on, and read it again unless somebody did."""
         with self._lock:
@@ -144,10 +141,9 @@ class Programs(Kernel):
                 extents.keep()
             tree.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], program)
         self._settle(walk)
-        self._settled(key, trace, walk)
         if config is not None:
             looking.keep_what_is_asked(program, config)
-        return Found(program, walk)
+        return Found(program, walk, key, len(trace.log))
 
     def _found_or_made(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> tuple[CompiledProgram, Trace]:
         check_settings()
@@ -375,6 +371,10 @@ class Found(NamedTuple):
 
     program: CompiledProgram
     trace: Trace
+    key: disk.Key
+    """The first part of its key."""
+    before: int
+    """How many of the questions that is made of."""
 
 
 def _text_digest(special: Specialization, key: disk.Key) -> str | None:

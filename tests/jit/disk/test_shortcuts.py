@@ -150,3 +150,57 @@ def test_an_artifact_that_is_gone_is_made_anew(start: Start) -> None:
     rows = facts._on_disk(store(), kernel.definition.block.filename)[1]
     store().remove(json.loads(next(iter(rows.values())))[0])
     assert not run(kernel) and run(start())
+
+
+def test_calls_after_the_first_one_leave_it_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the first call came to: a shortcut, an error, or what another thread did meanwhile."""
+    run(start())
+    kernel = start()
+    assert run(kernel) and not run(kernel, x=X[:2])
+    assert run(start()) and run(start(), x=X[:2]) is False
+    other = start("4.0")
+    with monkeypatch.context() as patch:
+        patch.setenv("TILEJIT_FAST_MATH", "0")
+        patch.setattr(JITFunction, "_compiled", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(other, 4.0)
+    run(other, 4.0)
+    monkeypatch.setenv("TILEJIT_FAST_MATH", "0")
+    assert not run(start("4.0"), 4.0), "what was compiled later, with another setting, is not taken for it"
+
+
+def test_settings_that_change_during_the_call_leave_none(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = JITFunction._compiled
+
+    def changing(*args: Any) -> Any:
+        monkeypatch.setenv("TILEJIT_FAST_MATH", "0")
+        return compiled(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JITFunction, "_compiled", changing)
+        run(start())
+    monkeypatch.delenv("TILEJIT_FAST_MATH")
+    assert not run(start()) and run(start())
+
+
+@pytest.mark.parametrize("rest", ['"""Text\nat the margin."""', "_ = (\n0\n    )"])
+def test_lines_that_are_not_the_whole_function_lead_nowhere(rest: str, start: Start) -> None:
+    """Indentation says where a function ends, annotations of locals leave no trace in its code."""
+    for dtype, tenth in (("FP32", 0.1), ("FP16", np.float16(0.1)), ("FP32", 0.1)):
+        kernel, out = start(f"3.0\n    {rest}\n    n: pl.Scalar[pl.{dtype}] = 0.1\n    out[:] = out + n"), np.zeros_like(X)
+        kernel(X, out)
+        np.testing.assert_allclose(out, np.exp(X) * 3.0 + float(tenth), rtol=1e-6)
+        assert kernel._remembered is None
+
+
+def test_code_that_was_replaced_before_the_first_call_is_what_is_called(start: Start) -> None:
+    annotated = "3.0\n    n: pl.Scalar[pl.{}] = 0.1\n    out[:] = out + n"
+    one, out = start(annotated.format("FP32")), np.zeros_like(X)
+    one(X, out)
+    kernel = start(annotated.format("FP32"))
+    kernel.explain(X, out)
+    function, other = kernel.definition.function, start(annotated.format("FP16")).definition.function
+    assert isinstance(function, types.FunctionType) and isinstance(other, types.FunctionType)
+    function.__code__ = other.__code__
+    kernel(X, out)
+    np.testing.assert_allclose(out, np.exp(X) * 3.0 + float(np.float16(0.1)), rtol=1e-6)

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tilejit import config as settings
+from tilejit import config
 from tilejit.errors import TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.disk import kernels as disk
@@ -35,7 +35,7 @@ from tilejit.runtime.store.entry import CacheEntry
 from tilejit.runtime.targets import place_of, row_of
 from tilejit.types.annotations import DirectedAnnotation, Tensor, TensorAnnotation
 
-_SETTINGS = settings.Watched(setting.variable for setting in settings.SETTINGS)
+_SETTINGS = config.Watched(setting.variable for setting in config.SETTINGS)
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _QUOTED = re.compile(r"(\w+)\.(?:Tensor|(Out|InOut)\[\1\.Tensor\])", re.ASCII)
 """Annotations in quotes that only name the language."""
@@ -51,6 +51,8 @@ class Way:
     key: str
     platform: str
     device: str
+    code: types.CodeType
+    settings: object
     quoted: Mapping[str, tuple[str, ...]]
     """What annotations in quotes name of the language."""
 
@@ -70,17 +72,21 @@ class Way:
         same = isinstance(found, types.ModuleType) and is_language(found) and found.__name__ == module and assigned(found, *names) == ()
         return (found, names) if same and isinstance(found, types.ModuleType) else None
 
+    def _is_told(self) -> bool:
+        """Whether the place says all: the lines are the whole function, and settings are what they were when the call began."""
+        return facts.is_known(self.definition.block, self.code) and _SETTINGS.now() == self.settings
+
     def key_of(self, entry: CacheEntry) -> disk.Key:
         """The first part of the key, as the artifact has it."""
         return disk.Key({name: value for name, value in entry.fields.items() if name != "reads"}, self.platform, self.device)
 
-    def keep(self, key: disk.Key, trace: Trace, walk: Trace) -> None:
-        """Write the shortcut to what a call was found to be, if it is one that has some."""
-        named = _language_alone(walk)
+    def keep(self, key: disk.Key, walk: Trace, before: int) -> None:
+        """Write the shortcut to what the call was found to be: the program of that key and of what was asked after it."""
+        named = _language_alone(walk) if walk.entry is self.definition and self._is_told() else None
         if named is None or not set(self.quoted) <= set(named) or sources_changed():
             return
         roots = {root: (module, sorted({*names, *self.quoted.get(root, ())})) for root, (module, names) in named.items()}
-        artifact = disk.artifact_key(key.text, disk.asked_text(walk.log[len(trace.log) :]))
+        artifact = disk.artifact_key(key.text, disk.asked_text(walk.log[before:]))
         facts.keep_shortcut(self.definition.block.filename, self.key, json.dumps([artifact, roots]).encode())
 
 
@@ -91,7 +97,7 @@ def way_of(definition: Definition, args: Sequence[object]) -> Way | None:
         return None
     code = function.__code__
     plain = function.__closure__ is None and not function.__defaults__ and not function.__kwdefaults__ and not hasattr(function, "__wrapped__")
-    if not plain or code.co_flags & _KINDS or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_argcount != len(args):
+    if not plain or definition.is_replaced or code.co_flags & _KINDS or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_argcount != len(args):
         return None
     annotations, quoted = _annotations(function.__annotations__), dict[str, set[str]]()
     views = [_view(value) for value in args] if annotations is not None and list(function.__annotations__) == list(code.co_varnames[: len(args)]) else [None]
@@ -100,7 +106,7 @@ def way_of(definition: Definition, args: Sequence[object]) -> Way | None:
     for _, root, outer in annotations:
         if root:
             quoted.setdefault(root, {"Tensor"}).update({outer} if outer else ())
-    given = cast("list[ArrayView]", views)
+    given, settings = cast("list[ArrayView]", views), _SETTINGS.now()
     try:
         platform, device = place_of(None, 0, [view.device for view in given])
         block = definition.block
@@ -110,8 +116,8 @@ def way_of(definition: Definition, args: Sequence[object]) -> Way | None:
         return None
     arguments = [[view.dtype.name, *view.shape] for view in given]
     own, tools = [facts.lines_key(block, code), disk.kernel_name(definition), annotations], toolchain_text(platform, device)
-    key = hashlib.sha256(repr([*own, arguments, platform, device, _SETTINGS.now(), tools]).encode("utf-8", "surrogatepass")).hexdigest()
-    return Way(definition, key, platform, device, {root: tuple(names) for root, names in quoted.items()})
+    key = hashlib.sha256(repr([*own, arguments, platform, device, settings, tools]).encode("utf-8", "surrogatepass")).hexdigest()
+    return Way(definition, key, platform, device, code, settings, {root: tuple(names) for root, names in quoted.items()})
 
 
 def _annotations(written: Mapping[str, object]) -> list[tuple[str, str, str]] | None:
