@@ -66,7 +66,7 @@ def _is_known(type: ShapedType) -> bool:
 
 def is_scalar_op(op: Operation) -> bool:
     """Arithmetic on scalars, the same wherever it stands."""
-    return isinstance(op, d.ApplyOp) and all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results]) and not asks_place(op)
+    return isinstance(op, d.ApplyOp) and all(isinstance(d.type_of(value), ScalarType) for value in [*op.results, *op.operands]) and not asks_place(op)
 
 
 def is_operator(op: Operation) -> bool:

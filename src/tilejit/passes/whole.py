@@ -34,13 +34,15 @@ def whole_products(program: Program) -> None:
     """Take away the loops around products, as far as they have the shape looked for."""
     calls = [op for function in program.functions.values() for op in function.walk() if isinstance(op, d.LaunchOp | d.CallOp)]
     for name, function in list(program.functions.items()):
-        loops = reversed([op for op in function.walk() if isinstance(op, d.ForOp)])
+        loops = [op for op in function.walk() if isinstance(op, d.ForOp)]
         own = [op for op in calls if op.callee.data == name]
         launch = own[0] if len(own) == 1 and isinstance(own[0], d.LaunchOp) and own[0].blocks is not None else None
+        if not loops and launch is None:
+            continue
         blocks = launch.blocks if launch is not None else None
         before = function.clone()
         made: list[d.ApplyOp] = []
-        for op in loops:
+        for op in reversed(loops):
             with suppress(Mismatch):
                 made += [_take_depth(op)] if op.results else _take_loop(program, op)
         if launch is not None:

@@ -324,13 +324,13 @@ def function(
 def apply_args(op: d.RowOp) -> dict[str, SSAValue | list[SSAValue] | object]:
     """The arguments of an apply op by parameter name: operands, lists of operands, statics."""
     out: dict[str, SSAValue | list[SSAValue] | object] = dict(op.statics)
-    position = 0
+    args, position = op.operands, 0
     for name, count in op.groups:
         if count < 0:
-            out[name] = op.args[position]
+            out[name] = args[position]
             position += 1
         else:
-            out[name] = list(op.args[position : position + count])
+            out[name] = list(args[position : position + count])
             position += count
     return out
 
