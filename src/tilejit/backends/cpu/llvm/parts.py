@@ -19,7 +19,8 @@ PART_LINES = 2000
 LEAST_PARTS = 6
 """A module of fewer parts stays in one piece, because another process takes a tenth of a second to start."""
 
-_FUNCTION = re.compile(r"^define (?P<header>.*?)\{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
+_HEADER = re.compile(r"^define (.*)\{\n", re.MULTILINE)
+_END = "\n}\n"
 _NAME = re.compile(r"@([\w.$-]+)")
 
 
@@ -63,7 +64,7 @@ class Cutter:
             return
         self._look_at(islice(module.functions.values(), self._seen, None))
         self._seen = len(module.functions)
-        known = {**self._found, **_functions(LOOK_TEXT)}
+        known = {**self._found, **_taken_apart(LOOK_TEXT)[0]}
         names = _complete(known.values(), set(_NAME.findall(self._all_but_functions(module))))
         ready = [function for function in self._waiting if function.uses <= names]
         self._cut(module, known, ready, _count(ready))
@@ -77,10 +78,9 @@ class Cutter:
         return self._workshop.objects() if len(self._workshop) > 1 else None
 
     def _look_at(self, texts: Iterable[str]) -> None:
-        text = "\n".join(texts)
-        functions = _functions(text)
+        functions, rest = _taken_apart("\n".join(texts))
         self._found.update(functions)
-        self._rest += _FUNCTION.sub("", text)
+        self._rest += rest
         self._waiting += [function for function in functions.values() if not function.everywhere]
 
     def _all_but_functions(self, module: Module) -> str:
@@ -109,13 +109,18 @@ def _count(functions: Iterable[_Function]) -> int:
     return round(sum(function.lines for function in functions) / PART_LINES)
 
 
-def _functions(text: str) -> dict[str, _Function]:
-    return {function.name: function for function in map(_function, _FUNCTION.finditer(text))}
-
-
-def _function(match: re.Match[str]) -> _Function:
-    names = _NAME.findall(match[0])
-    return _Function(names[0], match["header"], match[0], frozenset(names))
+def _taken_apart(text: str) -> tuple[dict[str, _Function], str]:
+    """The functions of a text by name, and what else it says."""
+    functions: dict[str, _Function] = {}
+    rest: list[str] = []
+    place = 0
+    while (match := _HEADER.search(text, place)) is not None:
+        rest.append(text[place : match.start()])
+        place = text.index(_END, match.end() - 1) + len(_END)
+        own = text[match.start() : place]
+        names = _NAME.findall(own)
+        functions[names[0]] = _Function(names[0], match[1], own, frozenset(names))
+    return functions, "".join([*rest, text[place:]])
 
 
 def _complete(functions: Collection[_Function], declared: set[str]) -> set[str]:
