@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 PREFIX = "TILEJIT_"
@@ -14,7 +16,7 @@ PREFIX = "TILEJIT_"
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[T]):
-    """One setting; `value` reads the environment now, so that a change between two calls counts."""
+    """One setting; `value` reads the environment now, so that a change between two calls counts, but for what is compiled `under` others."""
 
     name: str
     parse: Callable[[str], T]
@@ -29,13 +31,31 @@ class Setting(Generic[T]):
 
     @property
     def value(self) -> T:
-        text = raw_text(self.name)
+        if (fixed := _fixed.get()) is not None and self.name in fixed:
+            return cast("T", fixed[self.name])
+        return self.read(raw_text(self.name))
+
+    def read(self, text: str) -> T:
+        """What a text stands for; empty: the default."""
         if text == "":
             return self.default
         try:
             return self.parse(text)
         except ValueError as error:
             raise ValueError(f"{self.variable}={text!r}: {error}") from None
+
+
+_fixed: ContextVar[Mapping[str, object] | None] = ContextVar("settings of a compile", default=None)
+
+
+@contextmanager
+def under(values: Mapping[str, object]) -> Generator[None]:
+    """What this thread does inside reads these values, whatever the environment says by now: code belongs to the key that it was asked for."""
+    before = _fixed.set(values)
+    try:
+        yield
+    finally:
+        _fixed.reset(before)
 
 
 def raw_text(name: str) -> str:
@@ -69,6 +89,12 @@ class Watched:
 def snapshot() -> list[object]:
     """What the environment says about the settings that warm calls depend on: differs as soon as one was changed."""
     return _READ_BY_CALLS.now()
+
+
+def values_in(seen: Sequence[object]) -> dict[str, object]:
+    """The settings that change code or where it runs, as they were in a snapshot."""
+    texts = zip(_READ, (os.fsdecode(text) if isinstance(text, str | bytes) else "" for text in seen), strict=True)
+    return {setting.name: setting.read(text) for setting, text in texts if setting.affects_code or setting in (EAGER, SANITIZE)}
 
 
 def _flag(text: str) -> bool:
@@ -213,7 +239,8 @@ ENVIRON: Any = os.environ if os.name == "posix" else None
 DATA: dict[bytes, bytes] = getattr(os.environ, "_data", {})
 VARIABLES = {setting.variable: setting for setting in SETTINGS}
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
-_READ_BY_CALLS = Watched(setting.variable for setting in SETTINGS if setting.affects_code or setting in (EAGER, SANITIZE, NUM_THREADS, FASTPATH, ON_DRIFT))
+_READ = tuple(setting for setting in SETTINGS if setting.affects_code or setting in (EAGER, SANITIZE, NUM_THREADS, FASTPATH, ON_DRIFT))
+_READ_BY_CALLS = Watched(setting.variable for setting in _READ)
 
 
 def code_settings(ignored: Collection[str] = ()) -> tuple[tuple[str, object], ...]:

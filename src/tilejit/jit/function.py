@@ -120,7 +120,7 @@ class JITFunction(FirstCalls):
         result = compiled.checked(values, config)
         names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)
         if bound.direct and _says_all(compiled, bound, names):
-            if compiled.called and self._called:  # a kernel that runs once pays nothing for warm calls
+            if compiled.called and self._called and found.key.seen == seen:  # a kernel that runs once pays nothing for warm calls
                 self._serve(found, {name: bound.values[name] for name in names}, config, seen)
             compiled.called = self._called = True
         return result

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from collections.abc import Callable, Iterable
 
 from tilejit import config as settings
 from tilejit.errors import OptionError, did_you_mean
@@ -12,9 +11,6 @@ from tilejit.jit.disk.kernels import Key
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.config import RunConfig
-
-_CHOICES = ("check_bounds", "fast_math", "arch", "schedule")
-"""Options of a call that a key has."""
 
 
 def again(asked: Callable[[], Key]) -> Callable[[object], Iterable[Stage]]:
@@ -27,11 +23,9 @@ def again(asked: Callable[[], Key]) -> Callable[[object], Iterable[Stage]]:
         from tilejit.tile_ir.program import Program
 
         key = asked()
-        options = cast("Mapping[str, object]", key.own["options"])
-        chosen = {name: options[name] for name in _CHOICES if name in options}
-        place = RunConfig(platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), dump_passes=True, **chosen)  # type: ignore[arg-type]
         assert isinstance(program, Program)
-        return compile_program(program, place).forms()
+        with settings.under(key.options):
+            return compile_program(program, RunConfig(platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), dump_passes=True)).forms()
 
     return stages
 

@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, ArtifactError, StaleCaptureError, UncacheableValueError
@@ -252,10 +252,10 @@ class Programs(Kernel):
 
         self._refuse_if_run_only(key, walk)
         own = self._own_schedule(config)
-        place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
         store = disk.store()
         known = CodeCache(store) if store.ready() or store.layers else None
-        with watched_compile(disk.kernel_name(self.definition)), no_collections():
+        with watched_compile(disk.kernel_name(self.definition)), no_collections(), settings.under(key.options):
+            place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
             compiled = compile_program(self._program(special), place, known=known)
         compiled.made_again(looking.again(lambda: key), lacks_forms=False)
         if own or (config is not None and config.schedule != settings.SCHEDULE.value):  # the setting is for kernels of all names
@@ -313,8 +313,11 @@ class Programs(Kernel):
             arguments[name]["signature"] = signature
         if config is not None and not isinstance(config, RunConfig):
             raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
-        platform, device = place_of(*self._wanted(config), devices_of(bound.values.values()))
-        return disk.first_part(trace, arguments, bound.omitted, self._options(config, platform), device)
+        seen = settings.snapshot()
+        with settings.under(settings.values_in(seen)):
+            platform, device = place_of(*self._wanted(config), devices_of(bound.values.values()))
+            options = self._options(config, platform)
+        return disk.first_part(trace, arguments, bound.omitted, options, device, seen)
 
     # specialising -------------------------------------------------------------------------------------------------------------
 
@@ -385,7 +388,7 @@ def _text_digest(special: Specialization, key: disk.Key) -> str | None:
         text = source_text(special)
     except RecursionError:
         return None  # the front end says where
-    parts = [text, fields_text(cast("Mapping[str, object]", key.own["options"])), key.device]
+    parts = [text, fields_text(key.options), key.device]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

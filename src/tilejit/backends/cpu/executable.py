@@ -50,20 +50,22 @@ def dispatcher_blob() -> Blob | None:
         return None
 
 
-_pool: list[Blob] = []
+_pools: dict[str, Blob] = {}
+"""By what LLVM was allowed to use."""
 
 
 def pool_blob(known: CodeCache | None) -> Blob | None:
-    """The code of the thread pool, made once per process at most; None where it does not run."""
-    if not _pool and sys.platform == "linux" and host().is_x86:
+    """The code of the thread pool, made once per process at most for what LLVM may use; None where it does not run."""
+    here = host()
+    if here.features not in _pools and sys.platform == "linux" and here.is_x86:
         text = pool_text()
         found = known.find(text) if known is not None else None
         if found is None:
             found = flatten(compile_llvm(text).object_bytes)
             if known is not None:
                 known.keep(text, found)
-        _pool.append(Blob(found.code, {name: found.entries[name] for name in (TEAM_RUN, TEAM_YIELD)}, found.externals))
-    return _pool[0] if _pool else None
+        _pools[here.features] = Blob(found.code, {name: found.entries[name] for name in (TEAM_RUN, TEAM_YIELD)}, found.externals)
+    return _pools.get(here.features)
 
 
 @dataclass(frozen=True)

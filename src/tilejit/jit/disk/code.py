@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
+from tilejit.config import CPU
 from tilejit.errors import ArtifactError
 from tilejit.jit.disk.fingerprint import sources_changed, toolchain
 from tilejit.runtime.artifact.blob import Blob
@@ -56,7 +57,8 @@ def _canonical(text: str) -> tuple[list[str], str]:
 
 
 def _key(digest: str) -> str:
-    return hashlib.sha256(repr(["machine code", digest, sorted(toolchain().items())]).encode()).hexdigest()
+    """With the setting that says which instructions it may have: the text does not."""
+    return hashlib.sha256(repr(["machine code", digest, CPU.value, sorted(toolchain().items())]).encode()).hexdigest()
 
 
 def entry_of_blob(key: str, fields: Mapping[str, object], blob: Blob) -> CacheEntry:

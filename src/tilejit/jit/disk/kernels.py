@@ -39,10 +39,17 @@ class Key:
     """What is special about it; the tool chain comes on top."""
     platform: str = DEFAULT
     device: str = "cpu"
+    seen: Sequence[object] = ()
+    """The snapshot of the settings that it was made from."""
 
     @property
     def fields(self) -> Mapping[str, object]:
         return {**self.own, **toolchain(self.platform, self.device)}
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """The settings and options that change code, as they were when the call began."""
+        return cast("Mapping[str, object]", self.own["options"])
 
     @lazy
     def text(self) -> bytes:
@@ -54,7 +61,9 @@ class Key:
         return hashlib.sha256(self.text).hexdigest()
 
 
-def first_part(trace: Trace, arguments: Mapping[str, object], omitted: Sequence[str], options: Mapping[str, object], device: str) -> Key:
+def first_part(
+    trace: Trace, arguments: Mapping[str, object], omitted: Sequence[str], options: Mapping[str, object], device: str, seen: Sequence[object]
+) -> Key:
     """What is known of a call before anything is specialised: the definition, what the pass for dynamic extents was answered, arguments, options.
 
     Every field is readable, because `explain` compares them.
@@ -68,7 +77,7 @@ def first_part(trace: Trace, arguments: Mapping[str, object], omitted: Sequence[
     }
     if omitted:
         fields["returned"] = list(omitted)
-    return Key(fields, str(options["platform"]), device)
+    return Key(fields, str(options["platform"]), device, seen)
 
 
 def asked_text(log: Sequence[Asked]) -> bytes:

@@ -35,7 +35,6 @@ from tilejit.runtime.store.entry import CacheEntry
 from tilejit.runtime.targets import place_of, row_of
 from tilejit.types.annotations import DirectedAnnotation, Tensor, TensorAnnotation
 
-_SETTINGS = config.Watched(setting.variable for setting in config.SETTINGS)
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _QUOTED = re.compile(r"(\w+)\.(?:Tensor|(Out|InOut)\[\1\.Tensor\])", re.ASCII)
 """Annotations in quotes that only name the language."""
@@ -52,7 +51,8 @@ class Way:
     platform: str
     device: str
     code: types.CodeType
-    settings: object
+    seen: Sequence[object]
+    """The snapshot of the settings."""
     quoted: Mapping[str, tuple[str, ...]]
     """What annotations in quotes name of the language."""
 
@@ -72,17 +72,14 @@ class Way:
         same = isinstance(found, types.ModuleType) and is_language(found) and found.__name__ == module and assigned(found, *names) == ()
         return (found, names) if same and isinstance(found, types.ModuleType) else None
 
-    def _is_told(self) -> bool:
-        """Whether the place says all: the lines are the whole function, and settings are what they were when the call began."""
-        return facts.is_known(self.definition.block, self.code) and _SETTINGS.now() == self.settings
-
     def key_of(self, entry: CacheEntry) -> disk.Key:
         """The first part of the key, as the artifact has it."""
         return disk.Key({name: value for name, value in entry.fields.items() if name != "reads"}, self.platform, self.device)
 
     def keep(self, key: disk.Key, walk: Trace, before: int) -> None:
         """Write the shortcut to what the call was found to be: the program of that key and of what was asked after it."""
-        named = _language_alone(walk) if walk.entry is self.definition and self._is_told() else None
+        told = walk.entry is self.definition and key.seen == self.seen and facts.is_known(self.definition.block, self.code)  # the lines are the whole function
+        named = _language_alone(walk) if told else None
         if named is None or not set(self.quoted) <= set(named) or sources_changed():
             return
         roots = {root: (module, sorted({*names, *self.quoted.get(root, ())})) for root, (module, names) in named.items()}
@@ -106,7 +103,7 @@ def way_of(definition: Definition, args: Sequence[object]) -> Way | None:
     for _, root, outer in annotations:
         if root:
             quoted.setdefault(root, {"Tensor"}).update({outer} if outer else ())
-    given, settings = cast("list[ArrayView]", views), _SETTINGS.now()
+    given, seen = cast("list[ArrayView]", views), config.snapshot()
     try:
         platform, device = place_of(None, 0, [view.device for view in given])
         block = definition.block
@@ -116,8 +113,8 @@ def way_of(definition: Definition, args: Sequence[object]) -> Way | None:
         return None
     arguments = [[view.dtype.name, *view.shape] for view in given]
     own, tools = [facts.lines_key(block, code), disk.kernel_name(definition), annotations], toolchain_text(platform, device)
-    key = hashlib.sha256(repr([*own, arguments, platform, device, settings, tools]).encode("utf-8", "surrogatepass")).hexdigest()
-    return Way(definition, key, platform, device, code, settings, {root: tuple(names) for root, names in quoted.items()})
+    key = hashlib.sha256(repr([*own, arguments, platform, device, seen, tools]).encode("utf-8", "surrogatepass")).hexdigest()
+    return Way(definition, key, platform, device, code, seen, {root: tuple(names) for root, names in quoted.items()})
 
 
 def _annotations(written: Mapping[str, object]) -> list[tuple[str, str, str]] | None:

@@ -34,13 +34,13 @@ class _Known:
     """A program that a kernel was compiled to, as long as nothing that it stands on has changed; in doubt it is looked up again."""
 
     def __init__(
-        self, program: CompiledProgram, constants: Mapping[str, object], config: RunConfig | None, seen: list[object], watch: Watch | None
+        self, program: CompiledProgram, constants: Mapping[str, object], config: RunConfig | None, seen: Sequence[object], watch: Watch | None
     ) -> None:
         self.program, self.constants, self.config = program, constants, config
         self._seen, self._watch = seen, watch
         self._ask = watch.asker([watch.questions], set()) if watch is not None else None
 
-    def stands(self, seen: list[object]) -> bool:
+    def stands(self, seen: Sequence[object]) -> bool:
         """First what is in memory, then what has to be asked, then what asking may have changed."""
         watch = self._watch
         if watch is None or seen != self._seen or not watch.same_words():
@@ -60,13 +60,13 @@ class JitLaunch:
 
     def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
         key = tuple(map(_kind, values.values()))
-        known, seen = self._known.get(key), settings.snapshot()
+        known = self._known.get(key)
         config = replace(config, distributed_config=None) if config is not None else None  # the same code for every world
-        if known is None or known.config != config or not known.stands(seen):
+        if known is None or known.config != config or not known.stands(settings.snapshot()):
             found = self.kernel._found((), values, config)
             watch = watch_of(found.trace, ()) if self.kernel._policy() != "ignore" else None
             constants = {name: value for name, value in values.items() if not isinstance(value, np.ndarray | DeviceTensor | RuntimeMarker)}
-            known = self._known[key] = _Known(found.program, constants, config, seen, watch)
+            known = self._known[key] = _Known(found.program, constants, config, found.key.seen, watch)
         return known.program.only("launch")
 
     def holds(self, entry: CompiledEntry) -> bool:

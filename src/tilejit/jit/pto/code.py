@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tilejit import config as settings
 from tilejit.backends.pto.interpret.arguments import flat_arguments, flat_names
@@ -60,7 +60,8 @@ class PtoCode:
     @lazy
     def program(self) -> PtoProgram:
         """The text as a module."""
-        return self.check()
+        with settings.under(cast("Mapping[str, object]", self.key.own["settings"])):
+            return self.check()
 
     @property
     def backend(self) -> str:

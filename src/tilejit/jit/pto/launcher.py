@@ -38,7 +38,8 @@ class Launcher(NativeCallable):
             if (now := kernel.compiled_from(self.compiled.source)) is not self.compiled:
                 now[self.grid, None](*args)  # other settings, other code
                 return
-            self._seen = seen
+            if settings.snapshot() == seen:
+                self._seen = seen
         native = self.compiled.code.launch(args, self.grid)
         if native is not None:
             if self._ran:  # a kernel that is launched once pays nothing for warm calls

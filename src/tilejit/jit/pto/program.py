@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tilejit.backends.pto.interpret.launch import launch, parameter_types, refuse_unrunnable
 from tilejit.compiler import compile_program
+from tilejit.config import under
 from tilejit.errors import AbiError, ResourceError, UnsupportedFeatureError
 from tilejit.frontend.pto.handles import NotRaisable
 from tilejit.frontend.pto.raiser import raise_to_program
@@ -16,7 +17,7 @@ from tilejit.jit.pto.types import Parameter
 from tilejit.lazy import lazy
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.config import RunConfig
-from tilejit.runtime.targets import DEFAULT
+from tilejit.runtime.targets import DEFAULT, code_settings
 from tilejit.tile_ir.pto.module import FuncOp, PtoFile, written_arch
 from tilejit.tile_ir.pto.types import canonical
 from tilejit.tile_ir.pto.verify import verify
@@ -29,6 +30,8 @@ class PtoProgram:
     file: PtoFile
     entry: FuncOp
     names: tuple[str, ...]
+    settings: Mapping[str, object] = field(default_factory=lambda: dict(code_settings(DEFAULT)))
+    """Under which it becomes machine code, whenever that is."""
 
     def text(self) -> str:
         return self.file.print()
@@ -38,7 +41,8 @@ class PtoProgram:
         """The kernel as machine code; None: the compiler refuses it, `interpreted_because` says why. What cannot run at all is an error, as is any other."""
         refuse_unrunnable(self.file, self.entry)
         try:
-            return compile_program(raise_to_program(self.file, self.entry, self.names), RunConfig(platform=DEFAULT))
+            with under(self.settings):
+                return compile_program(raise_to_program(self.file, self.entry, self.names), RunConfig(platform=DEFAULT))
         except (NotRaisable, UnsupportedFeatureError, ResourceError) as error:
             self.interpreted_because = str(error) if isinstance(error, NotRaisable) else error.message
             return None

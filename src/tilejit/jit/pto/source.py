@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilejit.config import snapshot
+from tilejit.config import snapshot, under
 from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
 from tilejit.jit.bound import ByReference
 from tilejit.jit.pto.launcher import Launcher
@@ -103,10 +103,11 @@ class SourceKernel(ByReference):
     def compiled_from(self, source: Source) -> CompiledKernel:
         """The kernel of this text, under the settings of now."""
         key = self._key(source)
-        under = (key, code_settings(DEFAULT))
-        found = self._compiled.get(under)
+        chosen = code_settings(DEFAULT)
+        found = self._compiled.get((key, chosen))
         if found is None:
-            found = self._compiled[under] = CompiledKernel(self, source, key, self._code(source))
+            with under(dict(chosen)):
+                found = self._compiled[key, chosen] = CompiledKernel(self, source, key, self._code(source))
         return found
 
     def _key(self, source: Source) -> object:

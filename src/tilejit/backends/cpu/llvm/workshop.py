@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, TYPE_CHECKING
 
 from tilejit.backends.cpu.llvm.compile import compile_llvm
+from tilejit.config import CPU
 from tilejit.runtime.threads import thread_count
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class Workshop:
         self._threads: list[Thread] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._closed = False
+        self._level = CPU.value
 
     def __enter__(self) -> Workshop:
         return self
@@ -84,7 +87,8 @@ class Workshop:
 
         command = [sys.executable, "-c", _WORKER.format(path=sys.path)]
         try:
-            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            environment = {**os.environ, CPU.variable: self._level}  # that of the module, which may be another one by now
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
                 self._processes.append(process)
                 assert process.stdin is not None and process.stdout is not None
                 while (number := self._waiting.get()) is not None and not self._closed:

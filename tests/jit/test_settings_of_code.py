@@ -1,0 +1,103 @@
+"""Code belongs to the settings in its key, whatever the environment says by the time it is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.jit.conftest import MakeKernel
+from tilejit import config, pto
+from tilejit.backends.cpu.llvm.host import host
+from tilejit.runtime.config import RunConfig
+
+X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
+CHANGES = [("TILEJIT_FAST_MATH", "0"), ("TILEJIT_CPU", "sse")]
+TEXT = """
+import os
+def helper():
+    {change}
+    return 1.0
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.exp(x) * helper()
+"""
+CELLS = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.range(64):
+        pl.write(out, [0, i], pl.read(x, [0, i]) * 3.3 + 1.1)
+"""
+KERNELS = Path(__file__).parents[1] / "pto" / "kernels"
+GM = pto.ptr(pto.f32, "gm")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILEJIT_PLATFORM", "cpu")
+    monkeypatch.setenv("TILEJIT_CACHE", "0")
+    for variable, _ in CHANGES:
+        monkeypatch.setenv(variable, "")
+
+
+def code(kernel: Any) -> bytes:
+    return kernel.compile(X, X.copy()).artifact.contents()["kernel.bin"]
+
+
+@pytest.mark.parametrize(("variable", "value"), CHANGES)
+def test_a_setting_that_changes_after_the_key_was_made_is_for_the_next_call(variable: str, value: str, make_kernel: MakeKernel) -> None:
+    """Here by what the kernel asks while it is specialised; another thread may do it at any time."""
+    wanted = code(make_kernel(TEXT.format(change="")))
+    kernel = make_kernel(TEXT.format(change=f"os.environ[{variable!r}] = {value!r}"))
+    out = np.zeros_like(X)
+    kernel(X, out)
+    assert os.environ[variable] == value
+    assert [program.artifact.contents()["kernel.bin"] for program in kernel._cache.values()] == [wanted]
+    assert code(make_kernel(TEXT.format(change=""))) != wanted
+
+
+@pytest.mark.parametrize("look", [lambda compiled: compiled.backend, lambda compiled: compiled.program.native])
+def test_a_kernel_from_source_becomes_the_code_that_it_was_checked_for(look: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiled() -> Any:
+        @pto.jit(source=(KERNELS / "scale2.pto").read_text())
+        def scale2(src: GM, dst: GM) -> None: ...  # type: ignore[valid-type]
+
+        return scale2.compile()
+
+    wanted, late = compiled().code.native.artifact.contents()["kernel.bin"], compiled()
+    monkeypatch.setenv("TILEJIT_CPU", "sse")
+    look(late)
+    assert late.code.native.artifact.contents()["kernel.bin"] == wanted != compiled().code.native.artifact.contents()["kernel.bin"]
+
+
+def test_code_is_kept_for_the_instructions_that_it_may_have(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops over cells are one LLVM text for all processors."""
+    if not host().is_x86:
+        pytest.skip("TILEJIT_CPU is for x86-64")
+    monkeypatch.setenv("TILEJIT_CPU", "sse")
+    wanted = code(make_kernel(CELLS))
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_CPU", "")
+    every = code(make_kernel(CELLS))
+    monkeypatch.setenv("TILEJIT_CPU", "sse")
+    assert code(make_kernel(CELLS)) == wanted != every
+
+
+def test_settings_of_a_compile_are_those_of_its_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    seen = config.snapshot()
+    monkeypatch.setenv("TILEJIT_FAST_MATH", "0")
+    assert config.values_in(seen)["fast_math"] and not config.values_in(config.snapshot())["fast_math"]
+    with ThreadPoolExecutor(1) as other, config.under(config.values_in(seen)):
+        assert RunConfig().fast_math and not other.submit(RunConfig).result().fast_math
+        with config.under({"fast_math": False}):
+            assert not RunConfig().fast_math
+        assert RunConfig().fast_math
+    assert not RunConfig().fast_math
