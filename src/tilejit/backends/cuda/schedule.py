@@ -126,6 +126,26 @@ class ProductSchedule:
         return f"{self.rows} × {self.columns} × {self.inner}, {self.warps} warps, {self.stages} stages"
 
 
+def chunks_of(rows: int, columns: int, native: DType | None) -> ProductSchedule:
+    """Blocks of a product of tiles that registers do not hold: of its rows and columns as much as they do hold, and of K what shared memory takes of both
+    operands several times. `native`: what tensor cores multiply, None where they do not; FP32 they do not either, so each product of a step is written out."""
+    least, most = (8, 1 << 13) if native is None else (32 if native.get_byte() == 1 else 16, 1 << (17 if native.get_byte() == 4 else 20))
+    size = 8 if native is None else native.get_byte()
+
+    def fits(inner: int) -> bool:
+        return rows * columns * inner <= most and rows * columns <= MOST_CELLS and (rows + columns) * inner * size <= _STAGED
+
+    while not fits(least):
+        rows, columns = (rows // 2, columns) if rows > columns else (rows, columns // 2)
+    inner = least
+    while inner < 64 and native is not None and fits(2 * inner):
+        inner *= 2
+    return ProductSchedule(rows, columns, inner, 4, 3)
+
+
+_STAGED = 48 << 10
+"""Bytes of both operands under way, of which there is room for three on most GPUs and for two on all."""
+
 FEW = (16, 64)
 """Rows up to which a product is bound by reading its right operand: up to what one instruction of tensor cores takes, and up to what it takes of large ones."""
 PROCESSORS = 132

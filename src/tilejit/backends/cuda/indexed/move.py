@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
+from tilejit.backends.cuda.products import chunks
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body, block_shape
 from tilejit.backends.cuda.program.masks import as_bytes
@@ -86,18 +87,20 @@ def scalars(body: Body, found: object) -> list[Scalar]:
 
 
 def transpose(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    args = apply_args(op)
-    source = body.tile(op.args[0])
-    source = as_bytes(body, source)
-    first, second = (int(str(args.get(name, default))) % source.rank for name, default in (("axis1", -1), ("axis2", -2)))
-    axes = list(range(source.rank))
+    args, rank = apply_args(op), d.shaped_type(op.args[0]).rank
+    first, second = (int(str(args.get(name, default))) % rank for name, default in (("axis1", -1), ("axis2", -2)))
+    axes = list(range(rank))
     axes[first], axes[second] = second, first
+    if isinstance(there := body[op.args[0]], Buffer) and chunks.stays_in_memory(body, op):
+        return [replace(there, dims=tuple(there.dims[axis] for axis in axes))]
+    source = as_bytes(body, body.tile(op.args[0]))
     text = f"tl.trans({source.text})" if source.rank == 2 else f"tl.permute({source.text}, {tuple(axes)})"
     return [Tile(text, source.dtype, tuple(source.shape[axis] for axis in axes), tuple(source.valid[axis] for axis in axes), source.zeros)]
 
 
 def move(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    return [body.tile(op.args[0])]
+    there = body[op.args[0]]
+    return [there if isinstance(there, Buffer) and chunks.stays_in_memory(body, op) else body.tile(op.args[0])]
 
 
 def padding(pad_value: object, dtype: DType) -> Scalar:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
@@ -15,10 +15,11 @@ from tilejit.backends.cuda.program.rows import result_dtype
 from tilejit.backends.cuda.text import elementwise, numbers
 from tilejit.backends.cuda.text.library import PARTS
 from tilejit.backends.cuda.text.types import DECODED, padded, register
-from tilejit.backends.cuda.text.values import Scalar, Tile, Value, index
+from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import BF16, FP8E8M0, FP16, FP32, FP64, INT8, INT32, INT64, DType
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ShapedType
 
@@ -41,28 +42,47 @@ class Operands:
 
 def product(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     """A row of the matmul family."""
+    from tilejit.backends.cuda.products import chunks
+
     args, dtype = apply_args(op), result_dtype(op)
-    sides = _tile(body, args["lhs"]), _tile(body, args["rhs"])
-    left, right = (_turned(_matrix(side, row), bool(args.get(turned))) for side, row, turned in zip(sides, (True, False), ("a_trans", "b_trans"), strict=True))
+    sides, large = _sides(body, op)
+    left, right = matrices(sides, args)
     type = d.shaped_type(op.results[0])
     _check_cover(body, op, left, right)
-    both = prepared(body, Operands(left, right, work_dtype(left.dtype, right.dtype, dtype)))
+    both = Operands(left, right, work_dtype(left.dtype, right.dtype, dtype))
+    both = both if large else prepared(body, both)
     outer = [*([left.valid[-2]] if sides[0].rank > 1 else []), *([right.valid[-1]] if sides[1].rank > 1 else [])]
-    valid = [*_batch_valid(left, right), *outer] or [index(1)]
+    valid = [*batch_valid(left, right), *outer] or [index(1)]
+    before: str | None = None
     if isinstance(args.get("acc"), SSAValue):
         acc = _tile(body, args["acc"])
-        text, valid = multiplied(body, both, _before(body, acc, args.get("init_cond"))), list(acc.valid)
-    else:
-        text = multiplied(body, both, None)
+        before, valid = _before(body, acc, args.get("init_cond")), list(acc.valid)
+    text = chunks.multiplied(body, both, large, before) if large else multiplied(body, both, before)
     if isinstance(args.get("bias"), SSAValue):
         bias = _tile(body, args["bias"])
         text = f"({text} + {bias.text})"
     made = elementwise.convert(body.out, f"({text})", both.work, dtype) if dtype is not both.work else text
     shape = tuple(extent for extent in type.shape if isinstance(extent, int))
-    full_shape = (*_batch(left, right), left.shape[-2], right.shape[-1])
+    full_shape = (*batch_of(left, right), left.shape[-2], right.shape[-1])
     if full_shape != shape:
         made = f"tl.reshape({made}, {_text(tuple(padded(extent) for extent in shape))})"
     return [Tile(elementwise.held(body.out, made, dtype), dtype, shape, body.valid_of(op, 0, lambda axis: valid[axis]))]
+
+
+def _sides(body: Body, op: d.ApplyOp) -> tuple[list[Tile], tuple[Buffer, Buffer] | None]:
+    """Both operands in registers; or, where they are too large for those, what is known of them, and where they lie as matrices."""
+    from tilejit.backends.cuda.products import chunks
+
+    args = apply_args(op)
+    if not chunks.suits(op):
+        return [_tile(body, args[name]) for name in ("lhs", "rhs")], None
+    (left, near), (right, far) = (chunks.operand(body, value_of(args[name])) for name in ("lhs", "rhs"))
+    return [left, right], (chunks.matrix(near, True, bool(args.get("a_trans"))), chunks.matrix(far, False, bool(args.get("b_trans"))))
+
+
+def matrices(sides: Iterable[Tile], args: Mapping[str, object]) -> list[Tile]:
+    """Both operands as matrices, turned as they shall be."""
+    return [_turned(_matrix(side, row), bool(args.get(turned))) for side, row, turned in zip(sides, (True, False), ("a_trans", "b_trans"), strict=True)]
 
 
 def _before(body: Body, acc: Tile, condition: object) -> str | None:
@@ -75,7 +95,7 @@ def _before(body: Body, acc: Tile, condition: object) -> str | None:
     return body.out.let("acc", f"tl.where({body.text(flag)}, 0, {acc.text}).to({register(acc.dtype)})")
 
 
-def _batch_valid(left: Tile, right: Tile) -> list[Scalar]:
+def batch_valid(left: Tile, right: Tile) -> list[Scalar]:
     """Batches that are valid in both operands; an extent of 1 broadcasts."""
     rank = max(left.rank, right.rank) - 2
     one, found = (1, index(1)), list[Scalar]()
@@ -139,8 +159,8 @@ def prepared(body: Body, both: Operands) -> Operands:
 def multiplied(body: Body, both: Operands, acc: str | None, precision: str = "ieee") -> str:
     """The text of the product, plus `acc`."""
     left, right, work = both.left, both.right, both.work
-    batch = _batch(left, right)
-    native = _native(left.dtype, right.dtype, work)
+    batch = batch_of(left, right)
+    native = native_dtype(left.dtype, right.dtype, work)
     if native is None:
         return _summed(body, left, right, work, acc)
     k = left.padded[-1]
@@ -165,7 +185,7 @@ def multiplied(body: Body, both: Operands, acc: str | None, precision: str = "ie
     return text if acc is None else f"({acc} + {text})"
 
 
-def _native(left: DType, right: DType, work: DType) -> DType | None:
+def native_dtype(left: DType, right: DType, work: DType) -> DType | None:
     """What tensor cores multiply two operands in, without loss; None: they do not."""
     if work is FP64:
         return None
@@ -186,7 +206,7 @@ def _as(body: Body, tile: Tile, dtype: DType) -> str:
     return wide if dtype in (FP32, FP64) else f"({wide}).to({register(dtype)})"
 
 
-def _batch(left: Tile, right: Tile) -> tuple[int, ...]:
+def batch_of(left: Tile, right: Tile) -> tuple[int, ...]:
     rank = max(left.rank, right.rank) - 2
     sides = [(1,) * (rank - (tile.rank - 2)) + tile.shape[:-2] for tile in (left, right)]
     return tuple(max(pair) for pair in zip(*sides, strict=True))
@@ -208,7 +228,7 @@ def _summed(body: Body, left: Tile, right: Tile, work: DType, acc: str | None) -
     for place, side in enumerate((left, right)):
         if side.rank < rank:
             texts[place] = f"({texts[place]})[{', '.join(['None'] * (rank - side.rank) + [':'] * side.rank)}]"
-    cells = math.prod(padded(extent) for extent in _batch(left, right)) * left.padded[-2] * left.padded[-1] * right.padded[-1]
+    cells = math.prod(padded(extent) for extent in batch_of(left, right)) * left.padded[-2] * left.padded[-1] * right.padded[-1]
     if cells <= 1 << 18:
         # Triton makes a product in TF32 of a bare sum of products: the zero keeps it from seeing one.
         zero = " + 0.0" if work is FP32 else ""
@@ -221,7 +241,7 @@ def _summed(body: Body, left: Tile, right: Tile, work: DType, acc: str | None) -
 def _by_column(body: Body, texts: Sequence[str], left: Tile, right: Tile, work: DType, acc: str | None) -> str:
     """One outer product after the other, where all of them at once do not fit."""
     first, second = (body.out.let(name, text) for name, text in zip(("a", "b"), texts, strict=True))
-    batch = tuple(padded(extent) for extent in _batch(left, right))
+    batch = tuple(padded(extent) for extent in batch_of(left, right))
     sizes = (*batch, left.padded[-2], right.padded[-1])
     rank = len(sizes)
     total, k = body.out.fresh("total"), body.out.fresh("k")
@@ -244,6 +264,8 @@ def _text(sizes: Sequence[int]) -> str:
 
 def scaled(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     """Products of narrow floats with one power of two per 32 of them: scaled in FP32 first."""
+    from tilejit.backends.cuda.products import chunks
+
     args, type = apply_args(op), d.type_of(op.results[0])
     assert isinstance(type, ShapedType)
     sides: list[Tile] = []
@@ -255,9 +277,12 @@ def scaled(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         spread = f"tl.broadcast_to(tl.expand_dims({factor}, {axis + 1}), {_text(sizes)})"
         text = body.out.let(name, f"{wide} * tl.reshape({spread}, {_text(data.padded)})")
         sides.append(Tile(text, FP32, data.shape, data.valid))
-    both = prepared(body, Operands(sides[0], sides[1], FP32))
+    both = Operands(sides[0], sides[1], FP32)
     acc = _tile(body, args["acc"]).text if isinstance(args.get("acc"), SSAValue) else None
-    text = multiplied(body, both, acc)
+    if chunks.too_large(*sides, FP32):
+        text = chunks.multiplied(body, both, (body.spill(sides[0]), body.spill(sides[1])), acc)
+    else:
+        text = multiplied(body, prepared(body, both), acc)
     if isinstance(args.get("bias"), SSAValue):
         text = f"({text} + {_tile(body, args['bias']).text})"
     shape = tuple(extent for extent in type.shape if isinstance(extent, int))

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit import ops
 from tilejit.backends import checks
-from tilejit.backends.cuda.products import descriptors
+from tilejit.backends.cuda.products import chunks, descriptors
 from tilejit.backends.cuda.program import memory
 from tilejit.backends.cuda.program.body import Body
 from tilejit.backends.cuda.program.buffers import box
@@ -51,8 +51,10 @@ def load(body: Body, op: d.LoadOp) -> Sequence[Value]:
     )
     if good is None and tuple(size.const for size in sizes) == shape and descriptors.suits(op, buffer, starts, shape):
         return [descriptors.load(body, op, buffer, starts, shape)]
-    tile = body.load_tile(buffer, starts, shape, sizes, op.hint, good)
-    return [replace(tile, valid=tuple(index(extent) if isinstance(extent, int) else size for extent, size in zip(type.valid, sizes, strict=True)))]
+    valid = tuple(index(extent) if isinstance(extent, int) else size for extent, size in zip(type.valid, sizes, strict=True))
+    if all(map(numbers.same, valid, sizes)) and chunks.stays_in_memory(body, op):
+        return [chunks.window(body, buffer, starts, sizes, good)]
+    return [replace(body.load_tile(buffer, starts, shape, sizes, op.hint, good), valid=valid)]
 
 
 def store(body: Body, op: d.StoreOp) -> Sequence[Value]:
