@@ -8,6 +8,7 @@ import os
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,10 +73,20 @@ def deep(x, y, out):
 
 
 @pytest.mark.parametrize(("arch", "stages"), [(86, 2), (90, 3)])
-def test_as_many_stages_as_shared_memory_holds(arch: int, stages: int) -> None:
+def test_as_many_stages_as_shared_memory_holds_and_ptxas_sees_no_others(arch: int, stages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[int, bool]] = []
+    through = compiling._run  # pyright: ignore[reportPrivateUsage] # how far it comes is what is asked about
+
+    def run(kernel: Kernel, *rest: Any) -> tuple[Any, dict[str, Any], str]:
+        found = through(kernel, *rest)
+        ran.append((kernel.num_stages, found[2] != ""))
+        return found
+
+    monkeypatch.setattr(compiling, "_run", run)
     kernel = Kernel("deep", DEEP, tuple(Parameter(name, "pointer", "*fp16", divisible=True) for name in ("x", "y", "out")), 8, 4)
     cubin = compile_kernel(kernel, arch, aligned=True)
     assert cubin.kernel.num_stages == stages and cubin.facts.shared <= compiling.shared_memory(arch)
+    assert ran == [(more, more == stages) for more in range(4, stages - 1, -1)]
 
 
 def test_large_tiles_are_multiplied_in_as_many_parts_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tests.backends.cuda import large_products
 from tests.backends.cuda.kernels import weighed
 from tilejit import ir
 from tilejit.backends.base import CompileOptions
@@ -324,6 +325,27 @@ def test_few_long_rows_are_cut_into_columns_for_many_programs() -> None:
 def test_rows_of_gangs_and_products_of_8_bits_give_the_numbers_of_the_reference() -> None:
     done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.long_rows"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_products_of_tiles_in_chunks_give_the_numbers_of_the_reference() -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.large_products"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_products_of_tiles_that_registers_do_not_hold_read_chunks_of_memory() -> None:
+    def of(kernel: JITFunction, *shapes: tuple[int, int]) -> plan.Kernel:
+        (made,) = planned(kernel, *(np.zeros(shape, np.float32) for shape in shapes)).kernels
+        return made
+
+    read = of(large_products.loaded, (5, 257), (257, 257), (5, 257), (5, 1))
+    assert "for k in range(0, 257, 16):" in read.text and read.text.count("tl.load(") == 2 and read.scratch_bytes == 0
+    for arch in (80, 90):
+        cubin = compile_kernel(read, arch, aligned=False)
+        assert cubin.kernel == read and cubin.facts.shared <= compiling.shared_memory(arch)  # as it is: fewer stages or parts are not tried
+    kept = of(large_products.overwritten, (5, 257), (5, 257), (257, 257), (5, 257), (5, 1))
+    assert kept.scratch_bytes >= 4 * 257 * 257  # what was loaded before its memory changed
+    fits = of(large_products.loaded, (5, 100), (100, 100), (5, 100), (5, 1))
+    assert "for k in" not in fits.text and "tl.dot(" in fits.text
 
 
 @pl.jit

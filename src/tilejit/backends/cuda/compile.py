@@ -94,18 +94,23 @@ def compile_kernel(kernel: Kernel, arch: int, aligned: bool) -> Cubin:
         raise _too_old(f"kernel {kernel.name} needs", kernel.least_capability, arch)
     if aligned and arch in _SPECIALISES and (found := _specialised(kernel, arch)) is not None:
         return found
-    log = _Log()
+    log, smaller = _Log(), _smaller(kernel)
+    most = shared_memory(arch) if smaller is not None else sys.maxsize
     try:
         with log:
-            code, notes, ptx = _run(kernel, arch, aligned, "cubin")
+            code, notes, ptx = _run(kernel, arch, aligned, "cubin", most)
     except Exception as error:  # Triton raises whatever its passes, its front end and ptxas raise
         raise _failure(kernel, arch, error, log.text) from error
-    facts = _facts(notes)
-    if facts.shared > shared_memory(arch) and kernel.num_stages > 1:
-        return compile_kernel(replace(kernel, num_stages=kernel.num_stages - 1), arch, aligned)
-    if facts.shared > shared_memory(arch) and f"{PARTS} = " in kernel.text and kernel.parts < _MOST_PARTS:
-        return compile_kernel(replace(kernel, parts=2 * kernel.parts), arch, aligned)
-    return Cubin(kernel, arch, aligned, code, facts, ptx)
+    if smaller is not None and notes["shared"] > most:
+        return compile_kernel(smaller, arch, aligned)
+    return Cubin(kernel, arch, aligned, code, _facts(notes), ptx)
+
+
+def _smaller(kernel: Kernel) -> Kernel | None:
+    """The kernel to try next where one needs more shared memory than there is: with fewer stages, then with products in more parts."""
+    if kernel.num_stages > 1:
+        return replace(kernel, num_stages=kernel.num_stages - 1)
+    return replace(kernel, parts=2 * kernel.parts) if f"{PARTS} = " in kernel.text and kernel.parts < _MOST_PARTS else None
 
 
 def _specialised(kernel: Kernel, arch: int) -> Cubin | None:
@@ -174,8 +179,10 @@ def _ptxas_version() -> str:
 # the stages
 
 
-def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict[str, Any], str]:
-    """What the stage `last` makes of the kernel, what the stages noted about it, and its PTX once there is one."""
+def _run(kernel: Kernel, arch: int, aligned: bool, last: str, most_shared: int = sys.maxsize) -> tuple[Any, dict[str, Any], str]:
+    """What the stage `last` makes of the kernel, what the stages noted about it, and its PTX once there is one.
+
+    One that turns out to need more shared memory than `most_shared` goes through no further stage: ptxas takes most of the time."""
     triton: Any = import_module("triton.compiler")
     backends: Any = import_module("triton.backends.compiler")
     ir: Any = import_module("triton._C.libtriton").ir
@@ -200,7 +207,7 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict
         module = stage(module, notes)
         if name == "ptx":
             ptx = str(module)
-        if name == last:
+        if name == last or notes.get("shared", 0) > most_shared:
             break
     return module, notes, ptx
 

@@ -17,13 +17,15 @@ from tilejit.backends.cuda.schedule import chunks_of
 from tilejit.backends.cuda.text import numbers
 from tilejit.backends.cuda.text.types import padded
 from tilejit.backends.cuda.text.values import Buffer, Dim, Scalar, Tile, full, index
-from tilejit.dtypes import FP32, INDEX, DType
+from tilejit.dtypes import FP32, INDEX
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import between
 from tilejit.tile_ir.build import apply_args
 
 _REGISTERS = 256 << 10
 """Bytes in registers of a processor."""
+_REGISTER = 4
+"""Bytes of one, which narrower cells do not share while they are loaded, converted and handed over."""
 _WRITTEN_OUT = 1 << 20
 """Multiplications of FP32, which no tensor core does: of more of them, each an instruction of its own, compiling takes minutes."""
 _SIDES = ("lhs", "rhs")
@@ -39,16 +41,18 @@ def suits(op: Operation) -> bool:
     left, right = (d.shaped_type(value) for name in _SIDES if isinstance(value := args[name], SSAValue))
     if not all(isinstance(extent, int) for extent in (*left.shape, *right.shape)):
         return False
-    tiles = (Tile("", type.dtype, shape, full(shape)) for type in (left, right) if (shape := tuple(int(extent) for extent in type.shape)))
-    return too_large(*dot.matrices(tiles, args), dot.work_dtype(left.dtype, right.dtype, d.shaped_type(op.results[0]).dtype))
+    tiles = [Tile("", type.dtype, shape, full(shape)) for type in (left, right) if (shape := tuple(int(extent) for extent in type.shape))]
+    return too_large(dot.Operands(*dot.matrices(tiles, args), dot.work_dtype(left.dtype, right.dtype, d.shaped_type(op.results[0]).dtype)))
 
 
-def too_large(left: Tile, right: Tile, work: DType) -> bool:
-    """Whether registers hold neither both operands nor their product, or tensor cores do not multiply them and there is too much to do at once."""
+def too_large(both: dot.Operands) -> bool:
+    """Whether registers do not hold an operand or the product, or tensor cores do not multiply them and there is too much to do at once."""
+    left, right, work = both.left, both.right, both.work
     rows, inner, columns = left.padded[-2], left.padded[-1], right.padded[-1]
     batch = math.prod(map(padded, dot.batch_of(left, right)))
-    sizes = (math.prod(left.padded) * left.dtype.get_byte(), math.prod(right.padded) * right.dtype.get_byte(), batch * rows * columns * work.get_byte())
-    return max(sizes) > _REGISTERS or (dot.native_dtype(left.dtype, right.dtype, work) is FP32 and batch * rows * inner * columns > _WRITTEN_OUT)
+    tiles = (math.prod(left.padded), left.dtype), (math.prod(right.padded), right.dtype), (batch * rows * columns, work)
+    held = max(cells * max(dtype.get_byte(), _REGISTER) for cells, dtype in tiles)
+    return held > _REGISTERS or (dot.native_dtype(left.dtype, right.dtype, work) is FP32 and batch * rows * inner * columns > _WRITTEN_OUT)
 
 
 # operands ---------------------------------------------------------------------------------------------------------------

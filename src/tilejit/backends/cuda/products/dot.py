@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
@@ -80,9 +80,10 @@ def _sides(body: Body, op: d.ApplyOp) -> tuple[list[Tile], tuple[Buffer, Buffer]
     return [left, right], (chunks.matrix(near, True, bool(args.get("a_trans"))), chunks.matrix(far, False, bool(args.get("b_trans"))))
 
 
-def matrices(sides: Iterable[Tile], args: Mapping[str, object]) -> list[Tile]:
+def matrices(sides: Sequence[Tile], args: Mapping[str, object]) -> tuple[Tile, Tile]:
     """Both operands as matrices, turned as they shall be."""
-    return [_turned(_matrix(side, row), bool(args.get(turned))) for side, row, turned in zip(sides, (True, False), ("a_trans", "b_trans"), strict=True)]
+    left, right = sides
+    return _turned(_matrix(left, row=True), bool(args.get("a_trans"))), _turned(_matrix(right, row=False), bool(args.get("b_trans")))
 
 
 def _before(body: Body, acc: Tile, condition: object) -> str | None:
@@ -279,7 +280,7 @@ def scaled(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         sides.append(Tile(text, FP32, data.shape, data.valid))
     both = Operands(sides[0], sides[1], FP32)
     acc = _tile(body, args["acc"]).text if isinstance(args.get("acc"), SSAValue) else None
-    if chunks.too_large(*sides, FP32):
+    if chunks.too_large(both):
         text = chunks.multiplied(body, both, (body.spill(sides[0]), body.spill(sides[1])), acc)
     else:
         text = multiplied(body, prepared(body, both), acc)
