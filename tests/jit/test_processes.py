@@ -143,3 +143,33 @@ def test_a_process_that_is_forked_while_another_thread_is_in_llvm_compiles(tmp_p
     environment = {**os.environ, "TILEJIT_CACHE_DIR": str(tmp_path / "cache"), "TILEJIT_PLATFORM": "cpu"}
     done = subprocess.run([sys.executable, "-W", "ignore", str(tmp_path / "forked.py")], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+ONCE = """
+import os
+import numpy as np
+import tilejit.language as pl
+who = pl.once(lambda: float(os.getpid() % 65536))
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + who()
+x = np.zeros((1, 4), np.float32)
+out = np.empty_like(x)
+for _ in range(3):
+    kernel(x, out)
+parent = os.getpid() % 65536
+child = os.fork()
+if child == 0:
+    kernel(x, out)
+    os._exit(out[0, 0] != parent)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_has_the_answers_that_were_asked_for_once(tmp_path: Path) -> None:
+    (tmp_path / "once.py").write_text(ONCE)
+    environment = {**os.environ, "TILEJIT_CACHE_DIR": str(tmp_path / "cache"), "TILEJIT_PLATFORM": "cpu"}
+    done = subprocess.run([sys.executable, "-W", "ignore", str(tmp_path / "once.py")], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

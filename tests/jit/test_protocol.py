@@ -98,6 +98,16 @@ def test_a_registered_class_and_its_subclasses_are_converted() -> None:
         np.testing.assert_array_equal(out, 2 * x)
 
 
+@pytest.mark.parametrize("cls", [np.ndarray, np.float32, float, object, dict, "torch.Tensor"])
+def test_what_kernels_take_as_it_is_cannot_be_registered(cls: Any) -> None:
+    """Warm calls would not ask the function."""
+    if cls == "torch.Tensor":
+        cls = pytest.importorskip("torch").Tensor
+    with pytest.raises(ArgumentError, match="as it is") as caught:
+        tilejit.register_argument(cls, lambda value: value)
+    assert "a class of your own" in str(caught.value)
+
+
 class Celsius(Quantity):
     """What a parameter is annotated with; plain arrays and numbers are wrapped."""
 

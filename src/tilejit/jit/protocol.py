@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
@@ -43,12 +44,26 @@ _registry: dict[type, Callable[..., object]] = {}
 
 def register_argument(cls: type, convert: Callable[..., object]) -> None:
     """Pass objects of `cls` and its subclasses to kernels as what `convert(object)` returns: an array, a number, or a KernelArgument."""
+    if cls.__module__ == "builtins" or is_taken(cls) or issubclass(cls, np.generic):
+        what = f"kernels take a {cls.__qualname__} as it is: a function registered for it would not be asked"
+        raise ArgumentError(what, help="register a class of your own, which may be derived from it, or convert the argument before the call")
     _registry[cls] = convert
+
+
+def is_taken(cls: type) -> bool:
+    """Whether arguments of exactly this class are what they are, for all calls, warm ones too."""
+    torch = sys.modules.get("torch")
+    return cls in _TAKEN or (torch is not None and cls is getattr(torch, "Tensor", None))
+
+
+_TAKEN = (np.ndarray, int, float, bool)
 
 
 def adapt(value: object, param: str) -> Adapted | None:
     """The stand-in for a foreign argument; None when its class is neither a KernelArgument nor registered."""
     cls = type(value)
+    if is_taken(cls):
+        return None
     if hasattr(cls, "__abi_slots__"):
         return _by_protocol(value, param)
     convert = next((_registry[base] for base in cls.__mro__ if base in _registry), None)

@@ -338,7 +338,7 @@ class Untracked:
 
 
 class Once:
-    """A function that is asked once per process: what it returned then counts, in the key on disk too."""
+    """A function that is asked once per process, of which those that it forks are a part: what it returned then counts, in the key on disk too."""
 
     __slots__ = ("_answers", "function")
 

@@ -10,13 +10,10 @@ import hashlib
 import inspect
 import json
 import re
-import sys
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
-
-import numpy as np
 
 from tilejit import config
 from tilejit.errors import TilejitError
@@ -24,7 +21,7 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.fingerprint import sources_changed, toolchain_text
 from tilejit.jit.disk.stores import store
-from tilejit.jit.protocol import adapt
+from tilejit.jit.protocol import is_taken
 from tilejit.jit.reads import facts
 from tilejit.jit.reads.answers import Answers
 from tilejit.jit.reads.questions import assigned, is_language
@@ -139,12 +136,9 @@ _BARE = TensorAnnotation()
 
 
 def _view(value: object) -> ArrayView | None:
-    """An array of NumPy or a tensor of torch, if nobody wants it to be taken for something else."""
-    torch = sys.modules.get("torch")
-    if type(value) is not np.ndarray and (torch is None or type(value) is not torch.Tensor or adapt(value, "") is not None):
-        return None
+    """An array of NumPy or a tensor of torch."""
     try:
-        return view_of(value)
+        return view_of(value) if is_taken(type(value)) else None
     except TilejitError:
         return None
 

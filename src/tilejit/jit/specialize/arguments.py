@@ -69,13 +69,10 @@ def _adapt(definition: Definition, values: dict[str, object]) -> tuple[tuple[str
         if param.wrap is not None and param.name in values and not hasattr(type(values[param.name]), "__abi_slots__"):
             values[param.name] = param.wrap(values[param.name])
     for name, value in values.items():
-        if type(value) not in _KNOWN and (adapted := adapt(value, name)) is not None:
+        if (adapted := adapt(value, name)) is not None:
             values[name] = adapted.value
             signatures.append((name, adapted.signature))
     return tuple(signatures)
-
-
-_KNOWN = (np.ndarray, int, float, bool)
 
 
 def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> dict[str, object]:
