@@ -27,7 +27,7 @@ _REGISTERS = 256 << 10
 _REGISTER = 4
 """Bytes of one, which narrower cells do not share while they are loaded, converted and handed over."""
 _WRITTEN_OUT = 1 << 20
-"""Multiplications of FP32, which no tensor core does: of more of them, each an instruction of its own, compiling takes minutes."""
+"""Multiplications of FP32, which no tensor core does: of so many, each an instruction of its own, compiling takes half a minute, of more of them minutes."""
 _SIDES = ("lhs", "rhs")
 _READ_ONLY = (d.ConstOp, d.AxisOp, d.ApplyOp, d.LoadOp, d.ReadOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.CheckOp)
 """Ops that change no memory that was there before."""
@@ -52,7 +52,7 @@ def too_large(both: dot.Operands) -> bool:
     batch = math.prod(map(padded, dot.batch_of(left, right)))
     tiles = (math.prod(left.padded), left.dtype), (math.prod(right.padded), right.dtype), (batch * rows * columns, work)
     held = max(cells * max(dtype.get_byte(), _REGISTER) for cells, dtype in tiles)
-    return held > _REGISTERS or (dot.native_dtype(left.dtype, right.dtype, work) is FP32 and batch * rows * inner * columns > _WRITTEN_OUT)
+    return held > _REGISTERS or (dot.native_dtype(left.dtype, right.dtype, work) is FP32 and batch * rows * inner * columns >= _WRITTEN_OUT)
 
 
 # operands ---------------------------------------------------------------------------------------------------------------
