@@ -162,7 +162,7 @@ parent = os.getpid() % 65536
 child = os.fork()
 if child == 0:
     kernel(x, out)
-    os._exit(out[0, 0] != parent)
+    os._exit(int(out[0, 0] != parent))
 assert os.waitpid(child, 0)[1] == 0
 """
 
