@@ -20,6 +20,12 @@ BLOCK = 8
 _PAIRS = ((0, 8, 1, 9, 4, 12, 5, 13), (2, 10, 3, 11, 6, 14, 7, 15))
 _QUADS = ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15))
 _HALVES = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+_QUARTER = 4
+"""Elements of 32 bits in a quarter of a line: the longest registers are shuffled fastest within their quarters."""
+_MIXED = tuple(
+    tuple(quarter * _QUARTER + lane + second * _QUARTER**2 for quarter in range(_QUARTER) for lane in half for second in range(2)) for half in ((0, 1), (2, 3))
+)
+"""The first and the last two elements of each quarter of two registers, in turns."""
 _LINES = 4
 """Cache lines of a row of the source that are read together: rows may lie on a page of memory each."""
 
@@ -144,10 +150,11 @@ class _Blocks:
         if self.asks:
             for column in range(line):
                 ask_beyond(e, at[0], dtype.llvm, e.mul(line + column, self.source.strides[last]), near=2)
-        for first in range(0, line, BLOCK):
+        step = _QUARTER if line == _QUARTER * _QUARTER else BLOCK
+        for first in range(0, line, step):
             top = self._moved(at, self.along, first)
-            blocks = [self._turned(self._moved(top, last, column)[0]) for column in range(0, line, BLOCK)]
-            lines = [(self._moved(top, self.along, i)[1], joined(e, rows)) for i, rows in enumerate(zip(*blocks, strict=True))]
+            values = self._quarters(top[0]) if step == _QUARTER else self._turned(top[0])
+            lines = [(self._moved(top, self.along, i)[1], value) for i, value in enumerate(values)]
             if not self.streams:
                 self._store(lines)
                 continue
@@ -172,6 +179,16 @@ class _Blocks:
         address = e.inst("i64", f"ptrtoint {place} to i64")
         bits = e.inst("i64", f"or {address}, {e.i64(e.mul(self.target.strides[self.along], self.target.dtype.get_byte())).text}")
         return e.icmp("eq", e.inst("i64", f"and {bits}, {LINE - 1}"), 0)
+
+    def _quarters(self, read: Value) -> list[Value]:
+        """Four columns of a square as lines: what lies four rows apart is loaded into one register, and the squares in its quarters are turned side by side."""
+        e, dtype, stride = self.e, self.target.dtype, self.source.strides[-1]
+        rows = [
+            joined(e, [load_lanes(e, dtype, e.offset(read, e.mul(quarter * _QUARTER + i, stride), dtype.llvm), _QUARTER) for quarter in range(_QUARTER)])
+            for i in range(_QUARTER)
+        ]
+        pairs = [shuffle(e, rows[i], rows[i + 2], lanes) for i in range(2) for lanes in _MIXED]
+        return [shuffle(e, pairs[i], pairs[i + 2], lanes) for i in range(2) for lanes in _MIXED]
 
     def _turned(self, read: Value) -> list[Value]:
         """The block at a place, its columns as rows."""

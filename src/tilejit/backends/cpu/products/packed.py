@@ -24,6 +24,8 @@ from tilejit.backends.cpu.schedule import GemmSchedule
 
 _STRIP = 256
 """Columns of B that are packed at a time for tiles, whose shapes are told once then."""
+_DEEPEST = 512
+"""Words of the depth of such a strip: it stays in the second cache beside A."""
 
 
 def round_up(value: int, unit: int) -> int:
@@ -47,7 +49,7 @@ def block_of(module: Module, kind: Elements) -> GemmSchedule:
     rows = 2 * SIDE
     # Blocks are done so fast that panels must come from the second cache for all rows.
     columns = round_up(min(found.nc, 2 * found.mc), rows)
-    return replace(found, rows=rows, vectors=2, kc=round_up(found.kc, SIDE), mc=round_up(found.mc, rows), nc=columns)
+    return replace(found, rows=rows, vectors=2, kc=round_up(min(found.kc, _DEEPEST), SIDE), mc=round_up(found.mc, rows), nc=columns)
 
 
 def scratch_bytes(kind: Elements, block: GemmSchedule, m: int | None, n: int | None, k: int | None) -> int:
