@@ -11,7 +11,6 @@ from typing import NamedTuple
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit.errors import Span, TilejitError, UnsupportedFeatureError
-from tilejit.ops import facts
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import viewed
 from tilejit.tile_ir.build import Builder
@@ -161,11 +160,11 @@ class Aliases:
             since = writes.get(self.root(read.value), []) if not read.writes else []
             seen = _first_before(read, now, since[bisect_left(since, self._made.get(read.value, 0), key=itemgetter(0)) :])
             if seen is not None:
-                raise self.needs_memory(read.value, UnsupportedFeatureError(_SHOWN, span=seen.span, help=_CREATE))
+                raise self.needs_memory(read.value, UnsupportedFeatureError(_SHOWN, span=seen.span, help=_ANEW))
 
 
-_CREATE = "give it memory of its own: make a tensor with pl.create_tensor(…), and write `t[:] = …`"
-_DIRECTLY = "write into the tensor itself, with the same subscript: a slice with a step is no window"
+_ANEW = "take the name anew after this, or let it be a copy: `t = +x.T`"
+_DIRECTLY = "write into the tensor itself, as slices with a step, transpositions and flips are no windows; or make the copy yours: `t = +x.T`"
 _COPY = "this writes into a copy of a tensor, or of a part of it, which the tensor would not see"
 _SHOWN = "what this changes is also shown by a name that has no window of it, and that is read later on"
 
@@ -186,9 +185,9 @@ def _is_complete(value: SSAValue) -> bool:
 
 
 def _part_of(value: SSAValue) -> SSAValue | None:
-    """What a slice or a reshape is taken from. A transposition, and a part with a valid region of its own, are results of their own."""
+    """What a slice, a reshape or a transposition is taken from. A part with a valid region of its own is a result of its own."""
     owner = value.owner
-    return viewed(owner) if isinstance(owner, d.ApplyOp) and not facts(owner.op).swaps and _is_complete(value) else None
+    return viewed(owner) if isinstance(owner, d.ApplyOp) and _is_complete(value) else None
 
 
 def _first_before(read: _Event, now: int, writes: Sequence[tuple[int, _Event]]) -> _Event | None:

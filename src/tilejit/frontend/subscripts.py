@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from tilejit.dtypes import INT8
 from tilejit.errors import OutOfBoundsError, ParserTypeError, ShapeError, TilejitWarning, UnsupportedFeatureError
 from tilejit.frontend import accumulators, buffers, fold, steps, windows
 from tilejit.frontend.affine import difference
@@ -333,25 +334,32 @@ def _last_taken(ctx: Context, offset: object, size: object, step: int) -> object
 
 
 def _fit_source(ctx: Context, base: SSAValue, found: Window, source: SSAValue, target: ast.Subscript) -> SSAValue:
-    """`source` with the rank of the window, its extents checked against it."""
+    """`source` with the rank of the window and its extents, which it may be repeated to have."""
     type, own = d.shaped_type(base), d.shaped_type(source)
     if isinstance(type, TileType) and type.level == "tile" and own.level != "tile":
         ctx.fail(ParserTypeError, f"a tile takes a tile, got {own}", target, help="bring it into a tile with pl.load first")
     kept = [axis for axis in range(type.rank) if axis not in found.drop]
-    axes = kept if own.rank == len(kept) else list(range(type.rank)) if own.rank == type.rank else None
-    if axes is None:
-        ctx.fail(ParserTypeError, f"the window has {len(kept)} dimensions, the value {own.rank}: {own}", target, help="reshape the value first: pl.reshape")
-    wide = False
-    for position, axis in enumerate(axes):
-        fit = _extent_fits(ctx, found.extents[axis], source, position, axis)
-        if fit is None:
-            shown = shape_text(tuple(extent_of(found.extents[a]) for a in axes))
-            message = f"the window {shown} does not take a value of shape {shape_text(own.shape)}"
-            ctx.fail(ParserTypeError, message, target, help="make both the same size, or the valid region of the value", where=_types(target, type, own))
-        wide |= not fit
-    reshaped = own.rank == len(kept) and kept != list(range(type.rank - len(kept), type.rank))
-    if wide and (reshaped or not isinstance(type, BufferType)):
-        source = windows.slice_value(ctx, source, [0] * own.rank, [found.extents[axis] for axis in axes])
+    axes = list(range(type.rank)) if own.rank == type.rank else kept
+    wanted = [found.extents[axis] for axis in axes]
+    if own.rank > len(axes):
+        ctx.fail(ParserTypeError, f"the window has {len(axes)} dimensions, the value {own.rank}: {own}", target, help="reshape the value first: pl.reshape")
+    repeated = len(axes) - own.rank + sum(got == 1 and static_integer(extent) != 1 for got, extent in zip(own.shape[::-1], wanted[::-1], strict=False))
+    fits = [
+        True if repeated and own.shape[position] == 1 else _extent_fits(ctx, extent, source, position, axis)
+        for position, (extent, axis) in enumerate(list(zip(wanted, axes, strict=True))[len(axes) - own.rank :])
+    ]
+    if None in fits or (repeated and (own.level == "tile" or not all(fits))):
+        shown = shape_text(tuple(extent_of(extent) for extent in wanted))
+        message = f"the window {shown} does not take a value of shape {shape_text(own.shape)}"
+        help = f"repeat it first: pl.broadcast_to(value, {shown})" if all(fits) else "make both the same size, or the valid region of the value"
+        ctx.fail(ParserTypeError, message, target, help=help, where=_types(target, type, own))
+    if repeated:  # as in NumPy: along axes that it lacks, or that have one element
+        shape = buffers.filled(ctx, wanted, BufferType((), INT8), 0)
+        source = ctx.builder.apply(table()["expand_clone"], "tensor", {"src": source, "target": shape})[0]
+    in_memory = isinstance(type, BufferType)
+    reshaped = len(axes) < type.rank and not (in_memory and kept == list(range(type.rank - len(kept), type.rank)))
+    if not all(fits) and (reshaped or not in_memory):
+        source = windows.slice_value(ctx, source, [0] * own.rank, wanted)
     if reshaped:
         return windows.reshape(ctx, source, [found.extents[axis] for axis in range(type.rank)])
     return source

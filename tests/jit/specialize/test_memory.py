@@ -67,6 +67,10 @@ BODIES = {
     "member of a list that only the run knows": "t = io if s > 0 else x + 1.0\nl = [t, y]\nl[0] += y\nout[:] = io + l[0]",
     "another name of a result": "t = x + 1.0\nb = t\nb[:] = b * 0.0\nout[:] = t",
     "window of a result": "t = x + 1.0\nw = t[:, 1:3]\nu = w[0:1, :]\nu += 5.0\npl.write(w, [1, 1], 9.0)\nout[:] = t",
+    "rows into a result": "t = x + 1.0\nt[0] = y[1]\nt[:, 1] = y[:, 0]\nt[:, 2:4] = y[:, 0:1]\nout[:] = t",
+    "a row into rows": "t = pl.zeros([3, 2, 4], dtype=pl.FP64)\nt[1:3] = y\nt[0] = y[0]\nt[:, 1] = x[1]\nio[:] = y[0]\nio[0, ::2] = y[0, 0:1]\nout[:] = t[0] + t[1] * t[2]",
+    "members of a dict": "t = x + 1.0\nd = {'a': t, 'b': [io[0]]}\nd['a'][:] = y * 2.0\nd['b'][0][:] = 3.0\nout[:] = t + io",
+    "copies of turned ones": "t = +x.T\nt[0] = 5.0\nv = +io[:, ::2]\nio[:] = y\nu = (y * 2.0).T\nu += 1.0\nout[:] = t.T + u.T\nout[:, 0:2] += v",
     "row of a result": "t = x + 1.0\nw = t[0]\nt[0:1, 1:2] = y[0:1, 1:2]\nout[1, :] = w",
     "shape of a result": "t = x + 1.0\nw = pl.reshape(t, [4, 2])\nw[1:2, :] = w[1:2, :] * 7.0\nout[:] = t",
     "given to a helper": "t = x + 1.0\nzero(t)\nout[:] = t",
@@ -97,6 +101,8 @@ class Here:
     FP64 = np.float64
     Level = SimpleNamespace(CORE_GROUP=0)
     range = range
+    zeros = staticmethod(np.zeros)
+    transpose = staticmethod(np.swapaxes)
 
     def __enter__(self) -> None: ...
 
@@ -148,6 +154,9 @@ def test_a_write_is_seen_by_every_name(body: str, platform: str, make_kernel: Ma
     [
         ("v = x[:, ::2]\nv[:] = v * 2.0\nout[:] = x", "a copy of a tensor"),
         ("t = x + 1.0\nv = t[:, ::2]\nv += 1.0\nout[:] = t", "a copy of a tensor"),
+        ("v = io.T\nv[0] = 2.0\nout[:] = io", "a copy of a tensor"),
+        ("t = x + 1.0\nv = pl.transpose(t, 0, 1)\nbump(v[1], 1.0)\nout[:] = t", "a copy of a tensor"),
+        ("v = io.T\nio[0] = 7.0\nout[:] = v.T * 1.0", "a name that has no window of it"),
         ("v = io[:, ::2]\nio[:] = x * 2.0\nout[:, 0:2] = v", "a name that has no window of it"),
     ],
 )
