@@ -10,7 +10,7 @@ import pytest
 import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
 from tilejit import RunConfig
-from tilejit.errors import TilejitError
+from tilejit.errors import OutOfBoundsError, TilejitError
 
 CONFIGS = [RunConfig(platform="reference"), RunConfig(platform="cpu", num_threads=1), RunConfig(platform="cpu", num_threads=3)]
 SOURCE = """
@@ -82,3 +82,12 @@ def test_sums_over_nothing_are_zero_and_helpers_see_the_extent(make_kernel: Make
 def test_a_written_extent_of_zero_is_still_a_mistake() -> None:
     with pytest.raises(TilejitError, match="must be positive, got 0"):
         pl.Tensor[[0, 8], pl.FP32]
+
+
+@pytest.mark.parametrize("config", CONFIGS[:2], ids=["reference", "cpu"])
+def test_a_row_of_no_rows_is_refused_whatever_the_other_extents(make_kernel: MakeKernel, config: RunConfig) -> None:
+    kernel = make_kernel("M, N = pl.dynamic('M'), pl.dynamic('N')\n@pl.jit\ndef first(x: pl.Tensor[[M, N], pl.FP32]):\n    return x[0]")
+    assert kernel(np.ones((2, 0), np.float32), config=config).shape == (0,)
+    for shape in ((0, 0), (0, 3)):
+        with pytest.raises(OutOfBoundsError, match="extent 0"):
+            kernel(np.ones(shape, np.float32), config=config)

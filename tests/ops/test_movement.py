@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.ops.harness import infer, partial, random_array, run, tensor, tile, value
 from tilejit.dtypes import BF16, BOOL, COMPLEX64, FP16, FP32, INDEX, INT8, INT16, INT32, UINT8, UINT32, DType
-from tilejit.errors import ArgumentError, OutOfBoundsError, ShapeError
+from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
 from tilejit.ops.evaluate import ArrayValue
 from tilejit.ops.reshaping import moved_region
 from tilejit.ops.shape_rules import union_box
@@ -288,7 +288,9 @@ def test_write_replaces_one_element(dtype: DType, number: Any) -> None:
 
 def test_fills_and_new_tiles() -> None:
     assert value("full", shape=[2, 3], dtype=BF16, value=1.1).tolist() == [[ml_dtypes.bfloat16(1.1)] * 3] * 2
-    assert value("full", "tensor", shape=[np.int64(2)], dtype=INT8, value=200).tolist() == [-56, -56]
+    assert value("full", "tensor", shape=[np.int64(2)], dtype=INT8, value=-56).tolist() == [-56, -56]
+    with pytest.raises(DTypeError, match="200 does not fit INT8"):
+        value("full", "tensor", shape=[2], dtype=INT8, value=200)
     assert value("full", shape=[2], dtype=INT32, value=np.float32(2.7)).tolist() == [2, 2]
     assert np.isnan(value("create_tile", shape=[2, 2], dtype=FP32)).all()
     assert infer("full", "tensor", shape=(ScalarArg(INDEX), ScalarArg(INDEX, 4)), dtype=FP32, value=ScalarArg(FP32, 0.0))[0].shape == (ANY, 4)

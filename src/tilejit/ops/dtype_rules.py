@@ -25,8 +25,7 @@ from tilejit.dtypes import (
     promote,
 )
 from tilejit.errors import DTypeError, RangeError
-from tilejit.ops.facts import Fails
-from tilejit.ops.spec import Call, OpSpec, ScalarArg
+from tilejit.ops.spec import Call, ScalarArg
 from tilejit.types.values import BufferType, ShapedType, TileType
 
 INTEGERS = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX})
@@ -87,16 +86,12 @@ def check_scalar(call: Call, name: str, arg: ScalarArg, partner: DType) -> None:
         )
     if arg.dtype is BOOL and partner is not BOOL:
         raise DTypeError(f"{call.row.title} takes a number as `{name}`, got a BOOL scalar", help=f"convert it first: pl.cast({name}, pl.{partner})")
-    if is_literal(arg) and partner.is_integer and not (_has(partner, arg.const) if _weighs(call.row) else fits(arg.const, partner)):
+    if is_literal(arg) and partner.is_integer and not (fits if call.row.dtypes <= BITS else _has)(arg.const, partner):
         raise DTypeError(f"{call.row.title}: {arg.const} does not fit {partner}", help="choose a wider dtype; pl.cast converts data")
 
 
-def _weighs(row: OpSpec) -> bool:
-    """Whether the size of numbers decides (comparisons, maxima, quotients): bits that mean another number of the dtype would give another result."""
-    return row.facts.fails is Fails.Divisor or "cmp_type" in row.param_names or (row.facts.exact and row.facts.scales)
-
-
-def _has(dtype: DType, value: object) -> bool:
+def _has(value: object, dtype: DType) -> bool:
+    """Whether an int is a number of an integer dtype. (Operators on bits take its bits instead.)"""
     low, high = integer_range(dtype)
     return isinstance(value, int) and low <= value <= high
 

@@ -72,6 +72,7 @@ BODIES = {
     "a row into a tensor": "io[:] = y[0]\nio[0, ::2] = y[0, 0:1]\nout[:] = x[:, 0:1]",
     "members of a dict": "t = x + 1.0\nd = {'a': t, 'b': [io[0]]}\nd['a'][:] = y * 2.0\nd['b'][0][:] = 3.0\nout[:] = t + io",
     "copies of turned ones": "t = +x.T\nt[0] = 5.0\nv = +io[:, ::2]\nio[:] = y\nu = (y * 2.0).T\nu += 1.0\nout[:] = t.T + u.T\nout[:, 0:2] += v",
+    "a column of the run": "w = io[:, 1:2]\nfor i in pl.range(1):\n    if s > 0:\n        w[0:1] += 0.5\n    out[0:2, 2] = w[s - s:s - s + 2, i]",
     "row of a result": "t = x + 1.0\nw = t[0]\nt[0:1, 1:2] = y[0:1, 1:2]\nout[1, :] = w",
     "shape of a result": "t = x + 1.0\nw = pl.reshape(t, [4, 2])\nw[1:2, :] = w[1:2, :] * 7.0\nout[:] = t",
     "given to a helper": "t = x + 1.0\nzero(t)\nout[:] = t",

@@ -161,13 +161,13 @@ class Memory:
         return array[(*self._box(op, array, self.integers(op.offsets), sizes, clamp=False), ...)]
 
     def _box(self, op: d.LoadOp | d.StoreOp | d.WindowOp, array: NDArray, offsets: Sequence[int], sizes: Sequence[int], clamp: bool) -> tuple[slice, ...]:
-        """The cells of a window, checked against the array; a box with an empty side touches nothing."""
-        empty = 0 in sizes
+        """The cells of a window, checked against the array; a box with an empty side touches nothing, but an index is one of those that there are."""
+        empty, indexed = 0 in sizes, op.drop if isinstance(op, d.WindowOp) else ()
         out: list[slice] = []
         for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, array.shape, strict=True)):
             if clamp and offset >= 0:
                 size = min(max(extent - offset, 0), max(size, 0))
-            elif size < 0 or (not empty and (offset < 0 or offset + size > extent)):
+            elif size < 0 or ((not empty or axis in indexed) and (offset < 0 or offset + size > extent)):
                 raise_failure(checks.box_failure(op, axis), (offset, size, extent))
             start = min(max(offset, 0), extent)
             out.append(slice(start, start + size))

@@ -31,7 +31,8 @@ def check_box(f: FunctionWriter, op: d.LoadOp | d.StoreOp | d.WindowOp, array: A
     negative = [isinstance(op, d.WindowOp) and _below_zero(f, size) for size in sizes]
     if any(item is not False for item in bad):
         empty = _any(f, [_is_zero(f, size) for size in sizes])
-        bad = [_unless(f, item, empty) for item in bad]
+        indexed = op.drop if isinstance(op, d.WindowOp) else ()  # an index is one of those that there are, whatever the other sides
+        bad = [item if axis in indexed else _unless(f, item, empty) for axis, item in enumerate(bad)]
     _branch(f, [_either(f, a, b) for a, b in zip(bad, negative, strict=True)], _rows(op, offsets, sizes, array))
     return list(sizes)
 

@@ -261,7 +261,11 @@ def reshaped_strides(f: FunctionWriter, array: Array, shape: Sequence[Index], dt
 
 
 def _without_copy(array: Array, shape: Sequence[Index]) -> tuple[Index, ...] | None:
-    """Strides of a static reshape that needs no copy: groups of dims with equal size, each without gaps inside."""
+    """Strides of a reshape that needs no copy: only dims of one element come and go, or groups of static dims have equal size, each without gaps inside."""
+    old_dims, new_dims = ([extent for extent in extents if extent != 1] for extents in (array.shape, shape))
+    if old_dims == new_dims or len(old_dims) == len(new_dims) == 1:  # both have as many elements
+        kept = iter(stride for extent, stride in zip(array.shape, array.strides, strict=True) if extent != 1)
+        return tuple(1 if extent == 1 else next(kept) for extent in shape)
     if any(not isinstance(item, int) for item in (*array.shape, *array.strides, *shape)):
         return None
     old = [(int(n), int(s)) for n, s in zip(array.shape, array.strides, strict=True) if n != 1]  # type: ignore[arg-type]
