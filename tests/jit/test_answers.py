@@ -492,3 +492,17 @@ def test_two_ways_to_one_object_may_be_read_in_any_order(first: str, second: str
             called(kernel, calls[rows])
     names["A"] = names["D"]["a"] = names["L"][0] = names["O"].a = other  # one object again, though another
     assert [called(kernel, x) for x in calls.values()] == [4.0, 4.0, 3.0]
+
+
+def test_names_of_the_language_that_a_kernel_does_not_read_may_be_anything(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program names the dtypes of its arguments; whose language that is nobody was asked, and so it is the language's own."""
+    import tilejit.language as pl
+
+    text = "@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x * 2.0\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(pl, "FP32", pl.FP16)
+        patch.setattr(pl, "program", None)
+        patch.setattr(pl.tensor, "muls", pl.tensor.adds)
+        assert called(make_kernel(text)) == 2.0
+        assert pl.FP32 is pl.FP16 and pl.program is None
+    assert called(make_kernel(text)) == 2.0

@@ -70,7 +70,7 @@ _ENUMS_IN_NAMESPACE = {"tile": ("MaskPattern",)}
 
 def _member_of_namespace(namespace: str, name: str) -> object | None:
     if name in _ENUMS_IN_NAMESPACE.get(namespace, ()):
-        return __getattr__(name)
+        return find(name)
     from tilejit import ops
 
     return ops.public(namespace, name)
@@ -83,7 +83,8 @@ def _missing(owner: str, name: str, candidates: list[str]) -> AttributeError:
     return AttributeError(f"{owner} has no `{name}`" + (f"; {hint}" if hint else ""), name=name)
 
 
-def _find(name: str) -> object | None:
+def find(name: str) -> object | None:
+    """What a name of the language means, whatever somebody assigned to it."""
     if name in _NAMES:
         return getattr(import_module(_NAMES[name]), name)
     if name in NAMESPACES:
@@ -102,16 +103,16 @@ def _find(name: str) -> object | None:
 def _alias(text: str) -> object:
     owner, dot, member = text.partition(".")
     if dot:
-        return getattr(__getattr__(owner), member)
+        return getattr(find(owner), member)
     owner, bracket, argument = text.rstrip("]").partition("[")
-    found = __getattr__(owner)
-    return found[__getattr__(argument)] if bracket else found  # type: ignore[index]
+    found = find(owner)
+    return found[find(argument)] if bracket else found  # type: ignore[index]
 
 
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
-    found = _find(name)
+    found = find(name)
     if found is None:
         raise _missing("tilejit.language", name, __dir__())
     globals()[name] = _LOADED[name] = found

@@ -42,15 +42,21 @@ class Namespace:
         return self.__name__
 
 
+def find(name: str) -> object | None:
+    """What a name means, whatever somebody assigned to it."""
+    from tilejit import ops
+
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    return Namespace(name) if name in NAMESPACES else ops.public("pld", name)
+
+
 def __getattr__(name: str) -> object:
     from tilejit import ops
 
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in _NAMES:
-        found: object | None = getattr(import_module(_NAMES[name]), name)
-    else:
-        found = Namespace(name) if name in NAMESPACES else ops.public("pld", name)
+    found = find(name)
     if found is None:
         long = next((space for space in NAMESPACES if ops.public(f"pld.{space}", name) is not None), None)
         if long is not None:
