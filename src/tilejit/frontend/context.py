@@ -59,6 +59,8 @@ class Frame:
     comments: Mapping[int, str] = field(default_factory=dict[int, str])
     site: Span | None = None
     """The call that is being expanded, for inline functions."""
+    spans: dict[ast.AST, Span] = field(default_factory=dict[ast.AST, Span], repr=False, compare=False)
+    """Where nodes stand that were asked for: an unrolled loop asks for each of its own in every turn."""
 
 
 class ProgramScope(Protocol):
@@ -161,7 +163,11 @@ class Context(Scalars):
     # places -----------------------------------------------------------------------------------------------------------
 
     def span(self, node: ast.AST) -> Span:
-        return span_of(node, self.frame.source, self.frame.name, self.frame.site)
+        frame = self.frame
+        found = frame.spans.get(node)
+        if found is None:
+            found = frame.spans[node] = span_of(node, frame.source, frame.name, frame.site)
+        return found
 
     def fail(
         self, kind: type[TilejitError], message: str, node: ast.AST, help: str | None = None, where: Sequence[str] = (), note: str | None = None

@@ -66,7 +66,9 @@ def _is_known(type: ShapedType) -> bool:
 
 def is_scalar_op(op: Operation) -> bool:
     """Arithmetic on scalars, the same wherever it stands."""
-    return isinstance(op, d.ApplyOp) and all(isinstance(d.type_of(value), ScalarType) for value in [*op.results, *op.operands]) and not asks_place(op)
+    if not isinstance(op, d.ApplyOp) or not all(isinstance(d.type_of(value), ScalarType) for value in op.results):
+        return False
+    return all(isinstance(d.type_of(value), ScalarType) for value in op.operands) and not asks_place(op)
 
 
 def is_operator(op: Operation) -> bool:

@@ -105,7 +105,9 @@ class TileOp(IRDLOperation, metaclass=_Plain):
         yield self
         for region in self.regions:
             for block in region.blocks:
-                for op in block.ops:
+                following = block.first_op
+                while (op := following) is not None:
+                    following = op.next_op  # known before the op is seen, which may be moved then
                     if op.regions:
                         yield from op.walk()
                     else:

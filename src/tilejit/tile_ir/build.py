@@ -90,7 +90,7 @@ class Builder:
             value = as_float(value, dtype)
         elif dtype is INDEX:
             value = as_index(value) if isinstance(value, int) else value
-        return self.insert(d.ConstOp.build(result_types=[d.IRType(ScalarType(dtype))], attributes=d.statics({"value": value}))).result
+        return self.insert(d.ConstOp.create(result_types=[d.IRType(ScalarType(dtype))], attributes=d.statics({"value": value}))).results[0]
 
     def index(self, value: SSAValue | int) -> SSAValue:
         """`value` as an SSA scalar."""

@@ -113,7 +113,8 @@ class Emitter:
 
     def inst(self, type: str, text: str) -> Value:
         """An instruction with a result of `type`."""
-        name = f"%{self.fresh('v')}"
+        self._count += 1
+        name = f"%v{self._count}"
         self._lines.append(f"  {name} = {text}")
         return Value(name, type)
 
