@@ -93,8 +93,7 @@ def snapshot() -> list[object]:
 
 def values_in(seen: Sequence[object]) -> dict[str, object]:
     """The settings that change code or where it runs, as they were in a snapshot."""
-    texts = zip(_READ, (os.fsdecode(text) if isinstance(text, str | bytes) else "" for text in seen), strict=True)
-    return {setting.name: setting.read(text) for setting, text in texts if setting.affects_code or setting in (EAGER, SANITIZE)}
+    return {setting.name: setting.default if text is None else setting.read(os.fsdecode(cast("str | bytes", text))) for setting, text in zip(_READ, seen)}
 
 
 def _flag(text: str) -> bool:
@@ -239,8 +238,8 @@ ENVIRON: Any = os.environ if os.name == "posix" else None
 DATA: dict[bytes, bytes] = getattr(os.environ, "_data", {})
 VARIABLES = {setting.variable: setting for setting in SETTINGS}
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
-_READ = tuple(setting for setting in SETTINGS if setting.affects_code or setting in (EAGER, SANITIZE, NUM_THREADS, FASTPATH, ON_DRIFT))
-_READ_BY_CALLS = Watched(setting.variable for setting in _READ)
+_READ = (*(setting for setting in SETTINGS if setting.affects_code), EAGER, SANITIZE)
+_READ_BY_CALLS = Watched(setting.variable for setting in (*_READ, NUM_THREADS, FASTPATH, ON_DRIFT))
 
 
 def code_settings(ignored: Collection[str] = ()) -> tuple[tuple[str, object], ...]:
