@@ -11,7 +11,7 @@ import pytest
 import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
 from tilejit import ir
-from tilejit.errors import ShapeError
+from tilejit.errors import ArgumentError, ShapeError
 
 pytestmark = pytest.mark.dispatch
 rng = np.random.default_rng(77)
@@ -256,3 +256,31 @@ def test_inputs_that_are_returned_come_back(platform: str) -> None:
     np.testing.assert_array_equal(scaled(x, 2.0), x * 2)
     for got, wanted in zip(both(x, y), (y, x + y, x), strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_kernel_of_numbers_returns_numbers(platform: str) -> None:
+    @pl.jit(runtime_scalars=("n",))
+    def counted(n: pl.INT32, y: float):
+        s = 0
+        for i in pl.range(n):
+            s += i
+        return s, y * 2.0
+
+    @pl.jit
+    def made(n: int):
+        return pl.zeros([n])
+
+    for n in (5, 5, 6, 0):
+        assert counted(n, 1.5) == (sum(range(n)), 3.0)
+    with pytest.raises(ArgumentError, match="no tensor"):
+        made(3)
+
+
+def test_sums_of_lists_are_those_of_python(platform: str) -> None:
+    @pl.jit
+    def summed(x: pl.Tensor):
+        return sum([x[i] * 2.0 for i in range(3)]), sum([x[0, 1], x[1, 1]], 1.0), sum([x[0:2], x[1:3]], start=x[0:2])
+
+    x = data(3, 3)
+    for got, right in zip(summed(x), (x.sum(axis=0) * 2.0, x[0, 1] + x[1, 1] + 1.0, x[0:2] * 2.0 + x[1:3]), strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-5)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import COMPLEX64, INDEX, DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
-from tilejit.frontend import accumulators, composing, effects, fold, foreign, functions, markers, masks, structural, windows
+from tilejit.frontend import accumulators, composing, effects, expressions, fold, foreign, functions, markers, masks, structural, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
 from tilejit.frontend.values import (
@@ -109,6 +110,8 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
             ctx.record(path, function)
         if not any(isinstance(arg, DynVar) for arg in everything) or not _is_builtin_number(function):
             return fold.call(function, args, keywords, path)
+    if function is sum and isinstance(args[0], tuple | list) and len(everything) <= 2:
+        return reduce(lambda total, item: expressions.binary(ctx, ast.Add(), total, item, node), args[0], next(iter(everything[1:]), 0))
     meant = next((public("pl", item.__name__) for item in _SCALAR_BUILTINS if item is function), None)
     if meant is not None and not keywords and args:
         return _scalar_builtin(ctx, meant.rows[0][1].name, path, args, node)

@@ -153,13 +153,16 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
     return _apply_row(ops.table()[row], left, right) if row is not None else UNKNOWN
 
 
-def builtin(function: object, values: Sequence[Abstract], fresh: FreshDim) -> RuntimeValue:
-    """The type of `min`, `max` or `abs` of scalars of the run; of other functions of Python nothing is known but that they give a scalar."""
-    if function not in (min, max, abs):
+def builtin(function: object, values: Sequence[Abstract], fresh: FreshDim) -> Abstract:
+    """The type of `min`, `max`, `abs` or `sum` of what the run decides on; of other functions of Python nothing is known but that they give a scalar."""
+    first = values[0] if values else UNKNOWN
+    if function not in (min, max, abs, sum) or (function is sum and not isinstance(first, Items)):
         return RuntimeValue()
-    values = values[0].items if len(values) == 1 and isinstance(values[0], Items) else values
+    if isinstance(first, Items):
+        start = (values[1:] or (Static(0),)) if function is sum else ()
+        values = (*start, *first.items)
     found = without_value(reduce(lambda one, other: operator("Add", one, other, fresh), values))
-    return found if isinstance(found, RuntimeValue) else RuntimeValue()
+    return found if isinstance(found, RuntimeValue) or function is sum else RuntimeValue()
 
 
 def _is_unrolled(*sides: Abstract) -> bool:

@@ -106,7 +106,8 @@ class Signature:
         given = iter(args)
         bound: list[Bound | None] = [None if i in omitted else self._argument(param, next(given), devices) for i, param in enumerate(self.params)]
         first = first_array(bound)
-        self._check_frameworks(bound, returning=bool(omitted) or bool(self.results))
+        tensors = omitted or [result for result in self.results if result.name not in self.numbers or "cpu" not in devices]
+        self._check_frameworks(bound, returning=bool(tensors))
         extents = self._with_computed(self._extents(bound), bound)
         new: dict[str, object] = {}
         for i in omitted:
@@ -184,7 +185,8 @@ class Signature:
         arrays = [(param, view) for param, view in zip(self.params, bound, strict=False) if isinstance(view, ArrayView)]
         if not arrays:
             if returning:
-                raise ArgumentError(f"{self.name} cannot tell where to allocate its outputs: the call has no tensor", help="pass the outputs")
+                what = f"{self.name} cannot tell where to allocate its outputs: the call has no tensor"
+                raise ArgumentError(what, help="pass the outputs, or give it a tensor")
             return
         first_param, first = arrays[0]
         for param, view in arrays[1:]:
