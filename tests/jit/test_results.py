@@ -284,3 +284,19 @@ def test_sums_of_lists_are_those_of_python(platform: str) -> None:
     x = data(3, 3)
     for got, right in zip(summed(x), (x.sum(axis=0) * 2.0, x[0, 1] + x[1, 1] + 1.0, x[0:2] * 2.0 + x[1:3]), strict=True):
         np.testing.assert_allclose(got, right, rtol=1e-5)
+
+
+def test_shapes_of_results_follow_from_windows_and_reshapes(platform: str) -> None:
+    @pl.jit
+    def steps(x: pl.Tensor[[M, 4], pl.FP32]):
+        later = x[1:] * 2.0
+        return x[1:] - x[:-1], (x + 1.0).reshape(x.shape[0] * 2, 2), x[: x.shape[0] // 2, 0], later @ x.T, later.sum(axis=1)
+
+    for rows in (5, 1, 8):
+        x = data(rows, 4)
+        right = (x[1:] - x[:-1], (x + 1).reshape(-1, 2), x[: rows // 2, 0], x[1:] * 2 @ x.T, (x[1:] * 2).sum(axis=1))
+        for got, wanted in zip(steps(x), right, strict=True):
+            assert got.shape == wanted.shape
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ShapeError, match="dim 0 is -1"):
+        steps(data(0, 4))

@@ -9,6 +9,7 @@ from tilejit.errors import NoWriteError, ShapeError, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.names import name_value, unique_name
+from tilejit.tile_ir.origins import extent_source
 from tilejit.tile_ir.program import Function, Program
 from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim, ScalarType, TileType
 
@@ -93,7 +94,7 @@ def _output_type(value: SSAValue, at: d.ReturnOp, name: str, extents: dict[str, 
     for axis, dim in enumerate(type.shape):
         if dim != ANY:
             continue
-        found = _computed(_extent(value, axis))
+        found = _extent(value, axis)
         if found is None:
             help = "pass an output parameter: out: pl.Out[pl.Tensor]"
             raise ShapeError(f"the shape of the returned {type} is known only at run time", span=at.span, help=help)
@@ -102,13 +103,20 @@ def _output_type(value: SSAValue, at: d.ReturnOp, name: str, extents: dict[str, 
     return BufferType(tuple(shape), type.dtype)
 
 
-def _extent(value: SSAValue, axis: int) -> SSAValue | None:
-    """The scalar that a new tensor was given as its extent."""
-    maker = value.owner
-    if not isinstance(maker, d.CreateOp):
-        return None
-    dynamic = [number for number, dim in enumerate(d.shaped_type(value).shape) if isinstance(dim, str)]
-    return maker.extents[dynamic.index(axis)]
+def _extent(value: SSAValue, axis: int) -> object:
+    """An extent as an expression that a call can evaluate before it starts (see `Signature.computed`), else None."""
+    type, maker = d.shaped_type(value), value.owner
+    dim = type.shape[axis]
+    if isinstance(dim, int):
+        return dim
+    if isinstance(value, BlockArgument):
+        return ("dim", dim) if dim != ANY and isinstance(maker.parent_op(), d.FuncOp) else None
+    if isinstance(maker, d.CreateOp | d.ViewOp):
+        return _computed(maker.extents[sum(isinstance(extent, str) for extent in type.shape[:axis])])
+    if isinstance(maker, d.WindowOp):
+        return _computed([extent for place, extent in enumerate(maker.extents) if place not in maker.drop][axis])
+    source = extent_source(maker, list(maker.results).index(value), axis) if isinstance(maker, d.ApplyOp) else None  # type: ignore[arg-type]
+    return _extent(*source) if isinstance(source, tuple) else _computed(source)
 
 
 _LARGEST = 64
@@ -116,16 +124,15 @@ _LARGEST = 64
 
 
 def _computed(value: SSAValue | None) -> object:
-    """A scalar as an expression that a call can evaluate before it starts (see `Signature.computed`), else None."""
+    """A scalar as such an expression."""
     if isinstance(value, BlockArgument):
         function = value.owner.parent_op()
         return ("scalar", function.names[value.index]) if isinstance(function, d.FuncOp) else None
     maker = value.owner if value is not None else None
     if isinstance(maker, d.ConstOp):
         return maker.static("value")
-    if isinstance(maker, d.DimOp) and isinstance(maker.source, BlockArgument):
-        dim = d.shaped_type(maker.source).shape[maker.axis]
-        return ("dim", dim) if isinstance(dim, str) and dim != ANY else dim
+    if isinstance(maker, d.DimOp):
+        return _extent(maker.source, maker.axis)
     if isinstance(maker, d.ApplyOp) and maker.op in EXTENT_OPERATIONS and _operations(maker) <= _LARGEST:
         operands = [_computed(operand) for operand in maker.args]
         return None if None in operands else (maker.op, *operands)

@@ -10,14 +10,11 @@ from tilejit import ops
 from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.gather import PATTERNS
-from tilejit.ops.spec import Call
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.arguments import value_of
-from tilejit.tile_ir.build import Builder, apply_args, scalar_arg
-from tilejit.tile_ir.verify import level_of
-from tilejit.types.values import ANY, BufferType, Dim, ScalarType, ShapedType, TileType
-
-_MARK = "\N{SECTION SIGN}"
+from tilejit.tile_ir.build import Builder, apply_args
+from tilejit.tile_ir.origins import extent_source
+from tilejit.types.values import ANY, BufferType, Dim, ScalarType
 
 
 def extents_of(value: SSAValue, builder: Builder, outside: Callable[[SSAValue], bool]) -> list[SSAValue]:
@@ -38,7 +35,7 @@ def extent_of(value: SSAValue, axis: int, builder: Builder, outside: Callable[[S
         return builder.dim(*parameter)
     owner = value.owner
     if isinstance(owner, d.ApplyOp):
-        source = _source(owner, list(owner.results).index(value), axis)  # type: ignore[arg-type]
+        source = extent_source(owner, list(owner.results).index(value), axis)  # type: ignore[arg-type]
         if isinstance(source, tuple):
             return extent_of(*source, builder, outside)
         found = _at_hand(source, builder, outside) if source is not None else _computed(owner, axis, builder, outside)
@@ -95,45 +92,3 @@ def parameter_with(value: SSAValue, dim: Dim) -> tuple[SSAValue, int] | None:
         if isinstance(type, BufferType) and dim in type.shape:
             return argument, type.shape.index(dim)
     return None
-
-
-def _source(op: d.ApplyOp, result: int, axis: int) -> tuple[SSAValue, int] | SSAValue | None:
-    """Where an extent of a result comes from: a dim of an operand, or a scalar operand.
-
-    Found by inferring the types again with a mark in place of every extent of the operands.
-    """
-    args = apply_args(op)
-    marks: dict[str, tuple[SSAValue, int]] = {}
-    seen = {name: _marked(arg, marks) for name, arg in args.items()}
-    row = ops.table()[op.op]
-    type = row.infer(Call(row, level_of(op), seen))[result]
-    assert isinstance(type, ShapedType)
-    found = marks.get(str(type.shape[axis]))
-    if found is not None:
-        return found
-    for items in args.values():
-        if isinstance(items, list) and len(items) == type.rank:
-            return items[axis]
-    return None
-
-
-def _marked(arg: object, marks: dict[str, tuple[SSAValue, int]]) -> object:
-    if isinstance(arg, list):
-        return tuple(scalar_arg(item) for item in arg)
-    if not isinstance(arg, SSAValue):
-        return arg
-    type = d.type_of(arg)
-    if isinstance(type, ScalarType):
-        return scalar_arg(arg)
-    if not isinstance(type, ShapedType):
-        return type
-    shape = tuple(_mark(arg, axis, dim, marks) for axis, dim in enumerate(type.shape))
-    return BufferType(shape, type.dtype, type.layout) if isinstance(type, BufferType) else TileType(shape, type.dtype, shape, type.space)
-
-
-def _mark(value: SSAValue, axis: int, dim: Dim, marks: dict[str, tuple[SSAValue, int]]) -> Dim:
-    if isinstance(dim, int):
-        return dim
-    name = f"{_MARK}{len(marks)}"
-    marks[name] = (value, axis)
-    return name

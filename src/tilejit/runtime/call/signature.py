@@ -106,7 +106,7 @@ class Signature:
         given = iter(args)
         bound: list[Bound | None] = [None if i in omitted else self._argument(param, next(given), devices) for i, param in enumerate(self.params)]
         first = first_array(bound)
-        tensors = omitted or [result for result in self.results if result.name not in self.numbers or "cpu" not in devices]
+        tensors = omitted or [result for result in self.results if result.name not in self.numbers]
         self._check_frameworks(bound, returning=bool(tensors))
         extents = self._with_computed(self._extents(bound), bound)
         new: dict[str, object] = {}
@@ -123,6 +123,8 @@ class Signature:
             made = self._allocate(result, first, extents)
             view = view_of(made)
             assert view is not None
+            if view.device.partition(":")[0] not in devices:
+                raise self._nowhere()
             complete.append(view)
             new[result.name] = NumberResult(made) if result.name in self.numbers else made
         names = dict.fromkeys((*self.returned, *new))
@@ -181,12 +183,15 @@ class Signature:
             )
         return _contiguous_input(param, view)
 
+    def _nowhere(self) -> ArgumentError:
+        what = f"{self.name} cannot tell where to allocate its outputs: the call has no tensor"
+        return ArgumentError(what, help="pass the outputs, or give it a tensor")
+
     def _check_frameworks(self, bound: Sequence[Bound | None], returning: bool) -> None:
         arrays = [(param, view) for param, view in zip(self.params, bound, strict=False) if isinstance(view, ArrayView)]
         if not arrays:
             if returning:
-                what = f"{self.name} cannot tell where to allocate its outputs: the call has no tensor"
-                raise ArgumentError(what, help="pass the outputs, or give it a tensor")
+                raise self._nowhere()
             return
         first_param, first = arrays[0]
         for param, view in arrays[1:]:
