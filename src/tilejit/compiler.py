@@ -23,7 +23,11 @@ def compile_program(
 
     `known` has the machine code of some texts already; with `profile` regions are timed (view/profile.py)."""
     check_settings()
-    config = config or RunConfig()
+    with settings.taken():
+        return _compiled(program, config or RunConfig(), output_dir, known, profile)
+
+
+def _compiled(program: Program | Function, config: RunConfig, output_dir: str | None, known: CodeCache | None, profile: bool) -> CompiledProgram:
     whole = as_program(program)
     if not whole.entries:
         raise ValueError(f"program {whole.name} has several functions and none of type Orchestration: which one to call is unclear")

@@ -58,6 +58,13 @@ def under(values: Mapping[str, object]) -> Generator[None]:
         _fixed.reset(before)
 
 
+@contextmanager
+def taken() -> Generator[None]:
+    """What this thread does inside reads the settings as they are when it begins, or as it was told already."""
+    with under(values_in(snapshot()) if (fixed := _fixed.get()) is None else fixed):
+        yield
+
+
 def raw_text(name: str) -> str:
     """What the environment says about the setting `name` now; empty: nothing."""
     if not is_known():

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from tests.jit.conftest import MakeKernel
 from tilejit import config, pto
+from tilejit.backends.cpu.executable import dispatcher_blob
 from tilejit.backends.cpu.llvm.host import host
+from tilejit.compiler import compile_program
+from tilejit.jit.disk import pieces
+from tilejit.jit.pto import source
+from tilejit.passes.context import CallbackInstrument, PassContext
 from tilejit.runtime.config import RunConfig
 
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
@@ -62,6 +67,46 @@ def test_a_setting_that_changes_after_the_key_was_made_is_for_the_next_call(vari
     assert code(make_kernel(TEXT.format(change=""))) != wanted
 
 
+def test_a_call_that_leaves_its_outputs_out_takes_the_settings_once(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the program of the other setting is on disk already, for calls that pass all outputs."""
+    text = TEXT.format(change='os.environ.update({"TILEJIT_FAST_MATH": "0"} if "TEST_CHANGES" in os.environ else {})')
+    wanted = code(make_kernel(text))
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_FAST_MATH", "0")
+    make_kernel(text)(X, np.zeros_like(X))
+    monkeypatch.setenv("TILEJIT_FAST_MATH", "")
+    monkeypatch.setenv("TEST_CHANGES", "")
+    kernel = make_kernel(text)
+    kernel(X)
+    assert os.environ["TILEJIT_FAST_MATH"] == "0"
+    assert [program.artifact.contents()["kernel.bin"] for program in kernel._cache.values()] == [wanted]
+
+
+def test_a_program_is_compiled_under_the_settings_of_its_beginning(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = make_kernel(CELLS).compile(X, X.copy())
+    wanted = compiled.artifact.contents()["kernel.bin"]
+    with PassContext([CallbackInstrument(after_pass=lambda *_: monkeypatch.setenv("TILEJIT_CPU", "sse"))]):
+        found = compile_program(cast("Any", compiled.program))
+    assert os.environ["TILEJIT_CPU"] == "sse"
+    assert found.artifact.contents()["kernel.bin"] == wanted
+
+
+def test_the_assembly_that_is_shown_is_that_of_the_code(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, late = make_kernel(CELLS).compile(X, X.copy()).stage("s"), make_kernel(CELLS).compile(X, X.copy())
+    monkeypatch.setenv("TILEJIT_CPU", "sse")
+    assert late.stage("s") == wanted
+
+
+def test_a_kernel_from_source_belongs_to_the_settings_of_before_its_text_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    @pto.jit(source=(KERNELS / "scale2.pto").read_text())
+    def scale2(src: GM, dst: GM) -> None: ...  # type: ignore[valid-type]
+
+    read = source.read_content
+    monkeypatch.setattr(source, "read_content", lambda *given: (monkeypatch.setenv("TILEJIT_CPU", "sse"), read(*given))[1])
+    assert cast("Any", scale2.compile().code.key.own["settings"])["cpu"] == ""
+    assert cast("Any", scale2.compile().code.key.own["settings"])["cpu"] == "sse"
+
+
 @pytest.mark.parametrize("look", [lambda compiled: compiled.backend, lambda compiled: compiled.program.native])
 def test_a_kernel_from_source_becomes_the_code_that_it_was_checked_for(look: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch) -> None:
     def compiled() -> Any:
@@ -87,6 +132,19 @@ def test_code_is_kept_for_the_instructions_that_it_may_have(make_kernel: MakeKer
     every = code(make_kernel(CELLS))
     monkeypatch.setenv("TILEJIT_CPU", "sse")
     assert code(make_kernel(CELLS)) == wanted != every
+
+
+def test_the_dispatcher_is_kept_for_the_instructions_that_it_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not host().is_x86:
+        pytest.skip("TILEJIT_CPU is for x86-64")
+    pieces._code_for.cache_clear()
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    every = pieces.dispatcher_code()
+    monkeypatch.setenv("TILEJIT_CPU", "sse")
+    wanted = dispatcher_blob()
+    assert pieces.dispatcher_code() == wanted != every
+    pieces._code_for.cache_clear()
+    assert pieces.dispatcher_code() == wanted  # from disk
 
 
 def test_settings_of_a_compile_are_those_of_its_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,12 +19,14 @@ from tests.patience import HANG
 from tests.ranks import order, signals
 from tests.ranks.engines import WITHOUT_MPI, launched, mpirun, on
 from tilejit import ir
-from tilejit.errors import ArtifactError, OutOfBoundsError
+from tilejit.errors import ArtifactError, OutOfBoundsError, TilejitError
 from tilejit.runtime import CompiledProgram, DistributedCompiledProgram, DistributedConfig
 
 ROOT = Path(__file__).parent.parent.parent
 NR, K = pl.dynamic("NR"), pl.dynamic("K")
 FACTORS = (2, 3)
+BIAS = 1
+same_number = lambda number: number  # noqa: E731 (a function without a text of its own)
 
 
 def picked(number: int) -> int:
@@ -47,6 +49,23 @@ def nested(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]
     """A host function in another one, a Python function, a constant of the module, and a kernel in two shapes."""
     each(x, y, 1)
     scaled(x[0, 0:4], z, FACTORS[1], device=pld.world_size() - 1)
+
+
+@pl.jit
+def biased(x: pl.Tensor, y: pl.Out[pl.Tensor], by: pl.Scalar[pl.INT32]):
+    y[:] = x * float(BIAS) + pl.cast(by, pl.FP32)
+
+
+@pl.jit.host
+def all_biased(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        biased(x[r], y[r], BIAS, device=r)
+
+
+@pl.jit.host
+def textless(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        scaled(x[r], y[r], same_number(2), device=r)
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +158,19 @@ def test_what_no_other_process_has_is_not_stored() -> None:
     with pytest.raises(ArtifactError, match="`marks` of `reads` is a object"):
         _ = compiled.output_dir
     assert compiled == compiled and hash(compiled)
+
+
+def test_what_is_stored_is_what_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels and host functions of one moment, whenever the directory is asked for."""
+    x = np.random.default_rng(6).standard_normal((2, 8)).astype(np.float32)
+    compiled = all_biased.compile(x, config=on(2))
+    monkeypatch.setitem(globals(), "BIAS", 5)
+    np.testing.assert_allclose(CompiledProgram.from_dir(str(compiled.output_dir))(x), x + 1, rtol=1e-6)
+
+
+def test_what_cannot_be_stored_runs_nevertheless() -> None:
+    x = np.random.default_rng(7).standard_normal((2, 8)).astype(np.float32)
+    compiled = textless.compile(x, config=on(2))
+    np.testing.assert_array_equal(compiled(x), x * 2)
+    with pytest.raises(TilejitError, match=r"same_number|lambda"):
+        _ = compiled.output_dir

@@ -155,7 +155,7 @@ class Programs(Kernel):
         walk = trace.fork()
         start = time.perf_counter()
         whole = self._with_outputs(walk, extents, bound)
-        if row_of(key.platform).cacheable and whole is not bound and (found := self._in_place(trace, extents, whole, config)) is not None:
+        if row_of(key.platform).cacheable and whole is not bound and (found := self._in_place(trace, extents, whole, key)) is not None:
             if len(walk.log) == len(trace.log):
                 walk = found[1]
             else:
@@ -177,9 +177,9 @@ class Programs(Kernel):
         self._cache.asked[disk.artifact_key(key.text, asked)] = (key, walk.described())
         return program, walk
 
-    def _in_place(self, trace: Trace, extents: Extents, whole: BoundArguments, config: RunConfig | None) -> tuple[CompiledProgram, Trace] | None:
-        """The program of the call that passes all outputs, with what led to it, if that is on disk: it is the same."""
-        key = self._first_part(trace, extents, replace(whole, omitted=()), config)
+    def _in_place(self, trace: Trace, extents: Extents, whole: BoundArguments, asked: disk.Key) -> tuple[CompiledProgram, Trace] | None:
+        """The program of the call that passes all outputs, with what led to it, if that is on disk: under the settings of this call it is the same."""
+        key = disk.first_part(trace, _described(extents, whole), (), asked.options, asked.device, asked.seen)
         there = disk.find_artifact(key, trace)
         program = self._from_disk(key, trace, *there) if there is not None else None
         if there is None or program is None:
@@ -258,7 +258,7 @@ class Programs(Kernel):
             place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
             compiled = compile_program(self._program(special), place, known=known)
         compiled.made_again(looking.again(lambda: key), lacks_forms=False)
-        if own or (config is not None and config.schedule != settings.SCHEDULE.value):  # the setting is for kernels of all names
+        if own or (config is not None and config.schedule != settings.values_in(key.seen)["schedule"]):  # the setting is for kernels of all names
             looking.check_schedule(compiled, place.schedule, bool(own))
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
@@ -308,16 +308,13 @@ class Programs(Kernel):
 
     def _first_part(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
         """What is known before anything is specialised; the compiled program is kept under it and what Python answers after it."""
-        arguments = {name: argument_fields(argument, extents.dynamic_axes(name, argument)) for name, argument in bound.arguments.items()}
-        for name, signature in bound.signatures:
-            arguments[name]["signature"] = signature
         if config is not None and not isinstance(config, RunConfig):
             raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
         seen = settings.snapshot()
         with settings.under(settings.values_in(seen)):
             platform, device = place_of(*self._wanted(config), devices_of(bound.values.values()))
             options = self._options(config, platform)
-        return disk.first_part(trace, arguments, bound.omitted, options, device, seen)
+        return disk.first_part(trace, _described(extents, bound), bound.omitted, options, device, seen)
 
     # specialising -------------------------------------------------------------------------------------------------------------
 
@@ -378,6 +375,14 @@ class Found(NamedTuple):
     """The first part of its key."""
     before: int
     """How many of the questions that is made of."""
+
+
+def _described(extents: Extents, bound: BoundArguments) -> dict[str, dict[str, Any]]:
+    """The arguments of a call as its key has them."""
+    arguments = {name: argument_fields(argument, extents.dynamic_axes(name, argument)) for name, argument in bound.arguments.items()}
+    for name, signature in bound.signatures:
+        arguments[name]["signature"] = signature
+    return arguments
 
 
 def _text_digest(special: Specialization, key: disk.Key) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilejit.backends.base import CodeCache, CompileOptions
 from tilejit.backends.cpu.dispatch.dispatcher import dispatcher_text
@@ -17,6 +17,7 @@ from tilejit.backends.cpu.llvm.workshop import Workshop
 from tilejit.backends.cpu.lower import Lowered, lower
 from tilejit.backends.cpu.teams.pool import pool_text
 from tilejit.backends.entries import declared_params
+from tilejit.config import CPU, under
 from tilejit.lazy import lazy
 from tilejit.passes.clock import stage
 from tilejit.runtime.artifact.blob import Blob, LoadedBlob, joined
@@ -80,11 +81,14 @@ class CpuExecutable:
     """The code of the thread pool, where it is needed."""
     objects: Sequence[bytes] | None = None
     """The object files, where it was compiled in parts."""
+    level: str = field(default_factory=lambda: CPU.value)
+    """The most that it may use, whenever LLVM is asked."""
 
     @lazy
     def compiled(self) -> Compiled:
         """What LLVM makes of it in one piece."""
-        return compile_llvm(self.lowered.text)
+        with under({CPU.name: self.level}):
+            return compile_llvm(self.lowered.text)
 
     @lazy
     def blob(self) -> Blob | None:
@@ -104,7 +108,8 @@ class CpuExecutable:
     @property
     def features(self) -> str:
         """What LLVM was allowed to use."""
-        return host().features
+        with under({CPU.name: self.level}):
+            return host().features
 
     @lazy
     def code(self) -> Code:

@@ -16,10 +16,14 @@ DISPATCHER = "native dispatcher"
 """Name of the cache entry that every kernel needs."""
 
 
-@cache
 def dispatcher_code() -> Blob | None:
-    """The dispatcher's machine code; None where it cannot be made."""
-    fields: dict[str, object] = {"kernel": DISPATCHER, **toolchain()}
+    """The dispatcher's machine code, of the instructions that it may have; None where it cannot be made."""
+    return _code_for(settings.CPU.value)
+
+
+@cache
+def _code_for(level: str) -> Blob | None:
+    fields: dict[str, object] = {"kernel": DISPATCHER, settings.CPU.name: level, **toolchain()}
     key = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()
     found = store().get(key)
     if found is not None:
@@ -31,7 +35,8 @@ def dispatcher_code() -> Blob | None:
         return None  # nothing is compiled: calls go through Python, on one thread
     from tilejit.backends.cpu.executable import dispatcher_blob
 
-    blob = dispatcher_blob()
+    with settings.under({settings.CPU.name: level}):
+        blob = dispatcher_blob()
     if blob is not None and not sources_changed():
         store().put(entry_of_blob(key, fields, blob))
     return blob

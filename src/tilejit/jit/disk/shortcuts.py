@@ -75,7 +75,8 @@ class Way:
 
     def keep(self, key: disk.Key, walk: Trace, before: int) -> None:
         """Write the shortcut to what the call was found to be: the program of that key and of what was asked after it."""
-        told = walk.entry is self.definition and key.seen == self.seen and facts.is_known(self.definition.block, self.code)  # the lines are the whole function
+        same = key.seen == self.seen and (key.platform, key.device) == (self.platform, self.device)
+        told = walk.entry is self.definition and same and facts.is_known(self.definition.block, self.code)  # the lines are the whole function
         named = _language_alone(walk) if told else None
         if named is None or not set(self.quoted) <= set(named) or sources_changed():
             return

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
-from tilejit.errors import ArgumentError, ArtifactError
+from tilejit.errors import ArgumentError, ArtifactError, TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.launching import JitLaunch, run_text
 from tilejit.jit.hosts.ranks import distributed_config, recorded_only, run_host
 from tilejit.jit.hosts.workers import DistributedWorker
-from tilejit.lazy import lazy
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.sections import HOSTS, META, Artifact, read_artifact, read_fields
@@ -98,6 +97,8 @@ class DistributedCompiledProgram(CompiledProgram):
         *, program: object = None, stages: Iterable[Stage] = (), output_dir: str | None = None,
     ) -> None:  # fmt: skip
         self.parts, self.chosen, self._run = parts, config, run
+        self._refused: TilejitError | RecursionError | None = None
+        """Why it cannot be stored."""
         super().__init__(artifact or self._joined(), {}, program=program, stages=stages, output_dir=output_dir)
         self.entries = {name: entry for each in parts.programs for name, entry in each.entries.items()}
         self.hosts, self.sub_workers, self.launches = parts.hosts, parts.sub_workers, parts.launches
@@ -144,7 +145,8 @@ class DistributedCompiledProgram(CompiledProgram):
         parts, first = self.parts, self.parts.programs[0].artifact if self.parts.programs else None
         sections: dict[str, Callable[[], bytes]] = {}
         if all(each.artifact.portable for each in parts.programs):
-            sections[HOSTS] = lambda: self._stored
+            stored = self._written_hosts()
+            sections[HOSTS] = lambda: stored
             for number, each in enumerate(parts.programs):
                 sections[_inner(number, META)] = each.artifact.described
                 sections |= {_inner(number, name): fetch for name, fetch in each.artifact.sections.items()}
@@ -152,26 +154,29 @@ class DistributedCompiledProgram(CompiledProgram):
         platform = first.platform if first is not None else place_of(self._run.platform if self._run is not None else None, 0)[0]
         return Artifact(parts.name, platform, {}, (), first.versions if first is not None else {}, facts, sections)
 
-    @lazy
-    def _stored(self) -> bytes:
+    def _written_hosts(self) -> bytes:
+        """The host functions as they are when the programs were compiled: what names stand for when somebody stores them may be something else."""
         parts, writer = self.parts, stored_hosts.Writer(self.parts.programs_of)
-        hosts = {name: writer.function(host.function, host.extra) for name, host in parts.hosts.items()}
-        workers = {name: writer.function(worker, {}) for name, worker in parts.sub_workers.items()}
+        try:
+            hosts = {name: writer.function(host.function, host.extra) for name, host in parts.hosts.items()}
+            workers = {name: writer.function(worker, {}) for name, worker in parts.sub_workers.items()}
+        except (TilejitError, RecursionError) as error:
+            self._refused = error  # it runs nevertheless
+            return b""
+        if writer.lost:
+            help = "host functions read constants, symbols, modules and functions; give the rest as parameters"
+            self._refused = ArtifactError(f"{parts.name} cannot be stored: {writer.lost[0]}, which no other process has", help=help)
         ids = None if self.chosen is None else list(self.chosen.device_ids)
         fields = {
             "hosts": hosts, "sub_workers": workers, "functions": writer.functions, "kernels": writer.kernels,
             "windows": {name: list(given) for name, given in parts.windows.items()}, "device_ids": ids,
         }  # fmt: skip
-        self._lost = writer.lost
         return json.dumps(fields, indent=1).encode()
 
     @property
     def output_dir(self) -> DirectoryPath:
-        if HOSTS in self.artifact.sections and not self._written:
-            _ = self._stored
-            if self._lost:
-                help = "host functions read constants, symbols, modules and functions; give the rest as parameters"
-                raise ArtifactError(f"{self.name} cannot be stored: {self._lost[0]}, which no other process has", help=help)
+        if self._refused is not None and not self._written:
+            raise self._refused
         return super().output_dir
 
     @property

@@ -82,7 +82,7 @@ class Writer:
             return ["dynamic", value.name, self._symbols.index(value)]
         if isinstance(value, Kernel):
             return ["host", self.function(value.definition.function, value.definition.extra)] if value.definition.kind == "host" else self._kernel(value)
-        if isinstance(value, FunctionType):
+        if isinstance(value, FunctionType) and isinstance(unwrapped(value), FunctionType):
             return ["function", self.function(value, {})]
         self.lost.append(f"{what} is a {type(value).__name__}")
         return ["lost"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilejit.config import snapshot, under
+from tilejit.config import snapshot, under, values_in
 from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
 from tilejit.jit.bound import ByReference
 from tilejit.jit.pto.launcher import Launcher
@@ -94,7 +94,8 @@ class SourceKernel(ByReference):
                 return found
         seen = snapshot()
         source, content = read_content(self._source, self.function)
-        found = self.compiled_from(source)
+        with under(values_in(seen)):
+            found = self.compiled_from(source)
         watch = SettingsWatch()
         stays = source.path is None or content is not None  # text that stands in the program does
         self._latest = (watch, content, found) if stays and watch.start(seen) else None

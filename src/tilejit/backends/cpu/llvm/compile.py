@@ -22,6 +22,7 @@ class Compiled:
     object_bytes: bytes
     """A relocatable object file (position independent, small code model)."""
     module: llvm.ModuleRef = field(repr=False)
+    machine: llvm.TargetMachine = field(repr=False)
 
     @lazy
     def optimised(self) -> str:
@@ -31,7 +32,7 @@ class Compiled:
     @lazy
     def assembly(self) -> str:
         """The machine code as assembly text."""
-        return target_machine().emit_assembly(self.module)
+        return self.machine.emit_assembly(self.module)
 
 
 _LLVM: Any = llvm.ffi.lib._lock
@@ -64,12 +65,11 @@ def _is_long(text: str) -> bool:
     return any(function.count(":\n") > _MOST_BLOCKS for function in text.split("\ndefine ")[1:])
 
 
-def _run_passes(module: llvm.ModuleRef, gvn: bool, large: bool) -> None:
+def _run_passes(machine: llvm.TargetMachine, module: llvm.ModuleRef, gvn: bool, large: bool) -> None:
     """Inlining, scalar replacement, peephole and redundancy elimination: what explicit vector code still gains from.
 
     The last two and what they need take a third of the time from text to code, for 0 to 4 % of speed: a part of a large program goes without.
     """
-    machine = target_machine()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
@@ -101,8 +101,8 @@ def compile_llvm(text: str, *, optimise: bool = True, large: bool = False) -> Co
     except RuntimeError as error:
         raise InternalError(_explain(text, str(error))) from error
     if optimise:
-        _run_passes(module, gvn=not _is_long(text), large=large)
-    return Compiled(machine.emit_object(module), module)
+        _run_passes(machine, module, gvn=not _is_long(text), large=large)
+    return Compiled(machine.emit_object(module), module, machine)
 
 
 def _explain(text: str, message: str) -> str:
