@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.patience import HANG
 from tests.ranks import order, signals
 from tests.ranks.engines import WITHOUT_MPI, launched, mpirun, on
 from tilejit import ir
-from tilejit.errors import ArtifactError, OutOfBoundsError, TilejitError
+from tilejit.errors import ArtifactError, OptionError, OutOfBoundsError, PlatformError, TilejitError
 from tilejit.runtime import CompiledProgram, DistributedCompiledProgram, DistributedConfig
 
 ROOT = Path(__file__).parent.parent.parent
@@ -144,6 +145,35 @@ def test_numbers_without_a_type_are_constants_of_what_is_launched() -> None:
     np.testing.assert_array_equal(stored(x, by=2.5, flag=True, config=on(2)), [[3.0] * 4, [4.0] * 4])
     with pytest.raises(ArtifactError, match=r"`weighted` was not compiled for .*by: 0\.5, flag: True, mode: 'none'"):
         stored(x, by=0.5, flag=True, config=on(2))
+
+
+@pl.jit
+def power(x: pl.Tensor, y: pl.Out[pl.Tensor]):
+    y[:] = pl.exp(x)
+
+
+@pl.jit.host
+def powers(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        power(x[r], y[r], device=r)
+
+
+def test_the_code_that_was_asked_for_runs_and_a_call_cannot_ask_for_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 512)).astype(np.float32)
+    exact, fast = replace(on(2), fast_math=False), replace(on(2), fast_math=True)
+    want = powers(x, config=exact)
+    assert not np.array_equal(want, powers(x, config=fast))
+    monkeypatch.setenv("TILEJIT_FAST_MATH", "0")
+    alone: Any = powers.compile(x[:1])
+    monkeypatch.setenv("TILEJIT_FAST_MATH", "1")
+    asked: Any = powers.compile(x, config=exact)
+    for compiled, given in ((alone, x[:1]), (asked, x), (CompiledProgram.from_dir(asked.output_dir), x)):
+        np.testing.assert_array_equal(compiled(given), want[: len(given)])
+        np.testing.assert_array_equal(compiled(x, config=exact), want)
+        with pytest.raises(OptionError, match="powers was compiled with fast_math=False, the call asks for fast_math=True"):
+            compiled(x, config=fast)
+        with pytest.raises(PlatformError, match="powers was compiled for cpu, not for reference"):
+            compiled(x, config=on(2, "reference"))
 
 
 def test_what_no_other_process_has_is_not_stored() -> None:

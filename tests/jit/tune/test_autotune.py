@@ -16,6 +16,7 @@ import tilejit.language as pl
 from tests.jit.tune.kernels import COLUMNS, ROWS, SECONDS, Clock, counted, data, lazy, scaled, tuned, whole
 from tilejit import RunConfig, errors
 from tilejit.jit.tune.function import Autotuned
+from tilejit.jit.tune.keys import signature_of
 from tilejit.jit.tune.space import Choice
 from tilejit.jit.tune.trial import difference
 
@@ -423,3 +424,40 @@ def test_a_setting_that_changed_is_another_choice_for_calls_too(monkeypatch: pyt
     kernel(x)
     assert kernel.best(x).arguments == {"rows": 4}
     assert cast("Any", kernel)._chosen((x,), {}, None)[0].definition.param("rows").default == 4
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# calls that look alike
+
+
+@pl.jit
+def used_rows(x: pl.Tensor, out: pl.InOut[pl.Tensor], used: object, rows: int = 4):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range((16 if str(used) in ("0.0", "16", "(1, 2)") else 12) // rows):
+            pl.store(pl.load(x, [i * rows, 0], [rows, 4]) * 2.0, [i * rows, 0], out)
+
+
+@pytest.mark.parametrize(("whole", "part"), [(np.int64(16), np.int64(12)), (0.0, -0.0), ((1, 2), (True, 2.0))], ids=["numpy", "zeros", "tuples"])
+def test_a_choice_is_never_that_of_a_call_with_another_value(whole: object, part: object) -> None:
+    kernel = pl.autotune({"rows": [4, 8]}, progress=False, timer=lambda choice, run: (run(), 1.0 / cast("int", choice.arguments["rows"]))[1])(used_rows)
+    x = np.ones((16, 4), np.float32)
+    for used, rows in ((whole, 16), (part, 12), (whole, 16)):
+        out = np.zeros_like(x)
+        kernel(x, out, used)
+        assert out.sum() == rows * 4 * 2, used  # 8 rows at a time leave out 4 of 12
+
+
+class Picture:
+    """Has a shape, and is no array."""
+
+    shape, dtype = (4,), np.dtype(np.float32)
+
+
+def test_what_tells_calls_apart() -> None:
+    numbers = [1, True, 1.0, np.int64(1), np.int32(1), np.int64(2), 0.0, -0.0, np.float64(0.0), np.float64(-0.0)]
+    different = [*numbers, (1, 2), (True, 2.0), (1, -0.0), (1, 0.0), "1", None]
+    found = [signature_of((value,), {}, None) for value in different]
+    assert None not in found and len(set(found)) == len(different)
+    assert found == [signature_of((value,), {}, None) for value in different]
+    assert signature_of((Picture(),), {}, None) is None and signature_of((), {"a": [1]}, None) is None
+    assert signature_of((data(),), {}, None) == signature_of((data() + 1,), {}, None) != signature_of((data(12),), {}, None)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
-from tilejit.errors import ArgumentError, ArtifactError, TilejitError
+from tilejit.errors import ArgumentError, ArtifactError, OptionError, TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.launching import JitLaunch, run_text
@@ -17,13 +18,14 @@ from tilejit.jit.hosts.ranks import distributed_config, recorded_only, run_host
 from tilejit.jit.hosts.workers import DistributedWorker
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
 from tilejit.runtime.artifact.directory import Stage
+from tilejit.runtime.artifact.entry import check_platform
 from tilejit.runtime.artifact.sections import HOSTS, META, Artifact, read_artifact, read_fields
 from tilejit.runtime.call.signature import ParamInfo, Signature
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import LaunchParam
-from tilejit.runtime.targets import place_of
+from tilejit.runtime.targets import code_settings, place_of
 from tilejit.types.annotations import DynVar
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ class DistributedCompiledProgram(CompiledProgram):
     """A compiled program whose host functions launch the others on ranks."""
 
     def __init__(
-        self, parts: Parts, config: DistributedConfig | None, run: RunConfig | None, artifact: Artifact | None = None,
+        self, parts: Parts, config: DistributedConfig | None, run: RunConfig, artifact: Artifact | None = None,
         *, program: object = None, stages: Iterable[Stage] = (), output_dir: str | None = None,
     ) -> None:  # fmt: skip
         self.parts, self.chosen, self._run = parts, config, run
@@ -105,7 +107,7 @@ class DistributedCompiledProgram(CompiledProgram):
 
     @classmethod
     def of_program(
-        cls, compiled: CompiledProgram, program: Program, config: DistributedConfig | None, run: RunConfig | None, output_dir: str | None
+        cls, compiled: CompiledProgram, program: Program, config: DistributedConfig | None, run: RunConfig, output_dir: str | None
     ) -> DistributedCompiledProgram:
         """A `@pl.program` with host functions."""
         hosts = {name: Definition(host.python, "host", {}, {**host.enclosing, "self": None}) for name, host in program.hosts.items()}
@@ -134,27 +136,27 @@ class DistributedCompiledProgram(CompiledProgram):
             hosts = {name: reader.definition(number) for name, number in fields["hosts"].items()}
             workers = {name: reader.function(number) for name, number in fields["sub_workers"].items()}
             launches = {name: _Launch(programs[0].entries[name], given, digest) for name, given in fields["windows"].items()}
-            ids = fields["device_ids"]
+            ids, run = fields["device_ids"], RunConfig(**fields["options"])
             parts = Parts(artifact.name, programs, hosts, launches, fields["windows"], workers, lambda kernel: ())
         except (KeyError, ValueError, TypeError, IndexError, ImportError, SyntaxError) as error:
             raise ArtifactError(f"the host functions of {artifact.name} cannot be read: {error!r}", help="compile the program again") from None
-        return cls(parts, None if ids is None else DistributedConfig(ids), None, artifact, stages=stages, output_dir=output_dir)
+        return cls(parts, None if ids is None else DistributedConfig(ids), run, artifact, stages=stages, output_dir=output_dir)
 
     def _joined(self) -> Artifact:
         """One artifact of the programs that are launched, and of the host functions; none if one of the programs stays in its process."""
         parts, first = self.parts, self.parts.programs[0].artifact if self.parts.programs else None
+        platform = first.platform if first is not None else place_of(self._run.platform, 0)[0]
         sections: dict[str, Callable[[], bytes]] = {}
         if all(each.artifact.portable for each in parts.programs):
-            stored = self._written_hosts()
+            stored = self._written_hosts(platform)
             sections[HOSTS] = lambda: stored
             for number, each in enumerate(parts.programs):
                 sections[_inner(number, META)] = each.artifact.described
                 sections |= {_inner(number, name): fetch for name, fetch in each.artifact.sections.items()}
         facts = {"hosts": {name: stored_hosts.described(host) for name, host in parts.hosts.items()}}
-        platform = first.platform if first is not None else place_of(self._run.platform if self._run is not None else None, 0)[0]
         return Artifact(parts.name, platform, {}, (), first.versions if first is not None else {}, facts, sections)
 
-    def _written_hosts(self) -> bytes:
+    def _written_hosts(self, platform: str) -> bytes:
         """The host functions as they are when the programs were compiled: what names stand for when somebody stores them may be something else."""
         parts, writer = self.parts, stored_hosts.Writer(self.parts.programs_of)
         try:
@@ -170,6 +172,7 @@ class DistributedCompiledProgram(CompiledProgram):
         fields = {
             "hosts": hosts, "sub_workers": workers, "functions": writer.functions, "kernels": writer.kernels,
             "windows": {name: list(given) for name, given in parts.windows.items()}, "device_ids": ids,
+            "options": {name: getattr(self._run, name) for name in _options(platform)},
         }  # fmt: skip
         return json.dumps(fields, indent=1).encode()
 
@@ -212,12 +215,22 @@ class DistributedCompiledProgram(CompiledProgram):
         unbound = [worker for worker, function in self.sub_workers.items() if worker not in callbacks and _is_empty(function)]
         if unbound:
             raise ValueError(f"the sub-worker `{unbound[0]}` has no body: bind it with prepare(callbacks={{{unbound[0]!r}: …}})")
-        used = config or self._run
         chosen = distributed_config(config) or self.chosen
-        settled = RunConfig(platform=self.platform, num_threads=used.num_threads if used is not None else None, distributed_config=chosen)
+        if config is not None:
+            self._check_options(config)
+        settled = replace(config or self._run, platform=self.platform, distributed_config=chosen)
         host = self.hosts[name]
         me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra else None
         return run_host(host, tuple(args), named, settled, me, (*self.launches, *self.hosts), worker)
+
+    def _check_options(self, config: RunConfig) -> None:
+        """What was compiled runs: a call cannot ask for other code."""
+        check_platform(self.name, self.platform, config)
+        for name in _options(self.platform):
+            compiled, asked = getattr(self._run, name), getattr(config, name)
+            if compiled != asked:
+                what = f"{self.name} was compiled with {name}={compiled!r}, the call asks for {name}={asked!r}"
+                raise OptionError(what, help=f"add {name}={compiled!r} to the config of the call, or compile it with {name}={asked!r}")
 
     def __getitem__(self, name: str) -> Any:
         if name in self.hosts:
@@ -252,6 +265,12 @@ class DistributedCompiledProgram(CompiledProgram):
         return DistributedWorker((self, *extra_compiled), config, persistent, reset_persistent_windows is not False, bound)
 
 
+@cache
+def _options(platform: str) -> list[str]:
+    """What of a RunConfig changes the code of a platform."""
+    return [name for name, _ in code_settings(platform) if name in RunConfig.__dataclass_fields__ and name != "platform"]
+
+
 def _inner(number: int, section: str) -> str:
     """What a section of a program that is launched is called in the whole artifact."""
     return f"launched/{number}/{section}"
@@ -269,6 +288,7 @@ def _signature(host: Definition) -> Signature:
 
 def compile_host(definition: Definition, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> DistributedCompiledProgram:
     """A host function with the programs that it launches for such arguments; nothing runs."""
+    config = config or RunConfig()  # as the settings are now, also for its calls
     recorder = recorded_only(definition, args, named, config)
     programs: list[CompiledProgram] = []
     kernels: list[tuple[object, int, Mapping[str, object]]] = []

@@ -139,6 +139,8 @@ class Autotuned(Kernel):
 
     def _standing(self, record: Record, call: Call) -> Standing | None:
         """What calls like this one have to look at before they take the same choice; None: they have to decide again."""
+        if bind_arguments(self.kernel.definition, call.args, {**call.kwargs, **record.choice.arguments}, running=True).signatures:
+            return None  # objects of foreign classes say themselves what they are, at every call
         policy = self.kernel._policy()
         if policy == "ignore" or not row_of(record.key.platform).cacheable:
             return Standing(())

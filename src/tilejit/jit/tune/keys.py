@@ -10,8 +10,9 @@ import numpy as np
 
 from tilejit import config as settings
 from tilejit.errors import TuningError
+from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.specialize.arguments import BoundArguments
-from tilejit.runtime.arrays import view_of
+from tilejit.runtime.arrays import DeviceTensor, view_of
 from tilejit.runtime.config import RunConfig
 
 ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
@@ -20,21 +21,34 @@ ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
 
 def signature_of(args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> object | None:
     """What tells calls apart that may have different choices, cheaply; None: only the key can say it."""
-    seen: tuple[object, ...] = (config, *settings.snapshot(), *map(_seen, args))
-    if kwargs:
-        seen += (tuple(kwargs), *map(_seen, kwargs.values()))
+    seen: tuple[object, ...] = (*map(_seen, args), *map(_seen, kwargs.values()))
+    if None in seen:
+        return None
+    whole = config, *settings.snapshot(), tuple(kwargs), *seen
     try:
-        hash(seen)
+        hash(whole)
     except TypeError:
         return None
-    return seen
+    return whole
 
 
-def _seen(value: object) -> object:
+def _seen(value: object) -> object | None:
+    """Of an array its kind, of a plain value all that a kernel could tell: -0.0 is not 0.0, True is not 1; None for any other object."""
     if type(value) is np.ndarray:
         return value.shape, value.dtype
-    shape = getattr(value, "shape", None)
-    return (type(value), value) if shape is None else (type(value), shape, getattr(value, "dtype", None), str(getattr(value, "device", "")))
+    kind = type(value)
+    if kind is int or kind is bool or kind is str:
+        return kind, value
+    if kind is float:
+        return cast("float", value).hex()
+    if kind is DeviceTensor or (not isinstance(value, np.generic) and any(hasattr(kind, name) for name in _ARRAYS)):
+        shape = getattr(value, "shape", None)
+        return None if shape is None else (kind, shape, getattr(value, "dtype", None), str(getattr(value, "device", "")))
+    return written(value) if is_plain(value) else None
+
+
+_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
+"""What classes of arrays have, torch's among them."""
 
 
 def coarse(fields: Mapping[str, object]) -> dict[str, object]:
@@ -51,7 +65,7 @@ def keyed(key: Sequence[str], bound: BoundArguments) -> dict[str, object]:
         value = bound.values.get(found["name"]) if found is not None else None
         view = view_of(value)
         if found is None or view is None:
-            out[item] = repr(value)
+            out[item] = written(value) if is_plain(value) else repr(value)
         elif found["axis"] is not None:
             axis = int(found["axis"])
             if not -len(view.shape) <= axis < len(view.shape):

@@ -131,10 +131,7 @@ class CompiledEntry(NativeCallable):
         if named:
             help = f"write {describe.call_text(self.signature)}"
             raise ArgumentError(f"{name} takes its arguments by position, got {', '.join(f'{key}=' for key in named)}", help=help)
-        if not isinstance(config, RunConfig):
-            raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
-        if config.platform is not None and resolve_platform(config.platform) != self.platform:
-            raise PlatformError(f"{name} was compiled for {self.platform}, not for {config.platform}", help="compile it for that platform")
+        check_platform(name, self.platform, config)
 
     def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
         """Time calls with these arguments."""
@@ -156,3 +153,11 @@ class CompiledEntry(NativeCallable):
 
 
 enable(CompiledEntry)
+
+
+def check_platform(name: str, platform: str, config: object) -> None:
+    """Whether the config of a call is one, for the platform that a program was compiled for."""
+    if not isinstance(config, RunConfig):
+        raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
+    if config.platform is not None and resolve_platform(config.platform) != platform:
+        raise PlatformError(f"{name} was compiled for {platform}, not for {config.platform}", help="compile it for that platform")
