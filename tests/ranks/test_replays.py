@@ -16,6 +16,7 @@ import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.ranks.engines import on
 from tilejit import ir
+from tilejit.errors import StaleCaptureError
 from tilejit.jit.hosts import ranks, replays
 
 NR = pl.dynamic("NR")
@@ -344,3 +345,34 @@ def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]])
         for _ in range(3):
             np.testing.assert_array_equal(names["host"](x, config=on(2)), x * factor)
         change(names, monkeypatch)
+
+
+weight = 2.0
+
+
+def set_weight(value: float) -> None:
+    global weight
+    weight = value
+
+
+@pytest.mark.parametrize("policy", ["recompile", "raise", "ignore"])
+def test_what_a_kernel_reads_may_not_change_between_two_launches_of_one_call(policy: str) -> None:
+    def weighted(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]]):
+        y[:] = x * weight
+
+    kernel = pl.jit(on_drift=policy)(weighted)
+
+    @pl.jit.host
+    def both(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]], last: float):
+        set_weight(2.0)
+        kernel(x[0], y[0], device=0)
+        set_weight(last)
+        kernel(x[1], y[1], device=1)
+
+    x = rows(7)
+    np.testing.assert_array_equal(both(x, last=2.0, config=on(2)), 2 * x)
+    if policy == "ignore":
+        np.testing.assert_array_equal(both(x, last=3.0, config=on(2)), 2 * x)
+    else:
+        with pytest.raises(StaleCaptureError, match="weighted"):
+            both(x, last=3.0, config=on(2))

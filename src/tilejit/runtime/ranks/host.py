@@ -19,6 +19,7 @@ from tilejit.errors import (
     ParserSyntaxError,
     ShapeError,
     Span,
+    StaleCaptureError,
     TilejitError,
     TilejitWarning,
 )
@@ -202,11 +203,17 @@ class Recorder:
     def _entry(self, target: Launchable, values: dict[str, object]) -> CompiledEntry:
         given = [(param, values[param.name]) for param in target.params]
         key = (target.name, id(target), *(type_of(param, value) for param, value in given))
-        if key not in self.compiled:
-            self.compiled[key] = target.entry({param.name: sample(param, value, self.plan.device) for param, value in given}, self.config)
-            if not any(entry is self.compiled[key] for _, entry in self.launched):
-                self.launched.append((target, self.compiled[key]))
-        return self.compiled[key]
+        known = self.compiled.get(key)
+        if known is not None and target.holds(known):
+            return known
+        found = target.entry({param.name: sample(param, value, self.plan.device) for param, value in given}, self.config)
+        if known is not None and found is not known:  # one call has one program for equal arguments, as an artifact of it has
+            help = "let it be an argument of the kernel, or change it before the host function is called"
+            self.fail(StaleCaptureError, f"what `{target.name}` reads changed between two launches of one call", help=help)
+        self.compiled[key] = found
+        if not any(entry is found for _, entry in self.launched):
+            self.launched.append((target, found))
+        return found
 
     def _bound(self, target: Launchable, args: Sequence[object], named: dict[str, object]) -> dict[str, object]:
         params = target.params
