@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from tilejit.runtime import DistributedConfig, RunConfig
 
 X = np.zeros((2, 4, 8), np.float32)
 RANKS = pl.dynamic("RANKS")
+TWOS = np.full((4, 8), 2, np.float32)
 ALONE = RunConfig(distributed_config=DistributedConfig([0, 1], engine="local"))
 
 
@@ -186,3 +188,65 @@ def test_explain_speaks_of_the_code_that_a_call_would_run(platform: str, tmp_pat
     assert said.hit is None and "text of the kernel" in str(said)
     assert first(X[0])[0, 0] == 2.0
     assert first.explain(X[0]).hit == "memory"
+
+
+def test_bound_calls_have_the_defaults_of_now() -> None:
+    @pl.jit(on_drift="recompile")
+    def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor], by: pl.Tensor = TWOS):  # pyright: ignore[reportArgumentType]
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * by
+
+    x, out = np.random.default_rng(3).standard_normal((4, 8)).astype(np.float32), np.zeros((4, 8), np.float32)
+    scaled(x, out)
+    cast("Any", scaled.definition.function).__defaults__ = (np.full((4, 8), 3, np.float32),)
+    scaled.bound_call(x, out).run()
+    np.testing.assert_array_equal(out, x * 3)
+
+
+def test_a_copy_of_an_inline_function_is_another_one() -> None:
+    """With its attributes, as `functools.update_wrapper` copies them."""
+
+    def helper(x: pl.Tensor, by: float = 2.0):
+        return x * by
+
+    first = pl.inline(helper)
+
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = first(x)
+
+    x, out = np.random.default_rng(4).standard_normal((4, 8)).astype(np.float32), np.zeros((4, 8), np.float32)
+    kernel(x, out)
+    np.testing.assert_array_equal(out, x * 2)
+    copy = FunctionType(helper.__code__, helper.__globals__, helper.__name__, (5.0,), helper.__closure__)
+    vars(copy).update(vars(helper))
+    second = pl.inline(copy)
+
+    @pl.jit
+    def other(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = second(x)
+
+    other(x, out)
+    np.testing.assert_array_equal(out, x * 5)
+
+
+def test_attributes_of_a_function_are_not_those_of_its_kernel() -> None:
+    @pl.jit
+    def doubled(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * 2.0
+
+    def tripled(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * 3.0
+
+    x, out = np.random.default_rng(5).standard_normal((4, 8)).astype(np.float32), np.zeros((4, 8), np.float32)
+    doubled(x, out)
+    vars(tripled).update({name: value for name, value in vars(doubled).items() if name != "__wrapped__"}, compile="never", note="kept")
+    kernel = pl.jit(tripled)
+    kernel(x, out)
+    np.testing.assert_array_equal(out, x * 3)
+    assert kernel.compile(x, out) is kernel.compile(x, out)
+    assert cast("Any", kernel).note == "kept"

@@ -121,6 +121,21 @@ def test_a_kernel_from_source_becomes_the_code_that_it_was_checked_for(look: Cal
     assert late.code.native.artifact.contents()["kernel.bin"] == wanted != compiled().code.native.artifact.contents()["kernel.bin"]
 
 
+def test_a_launcher_that_is_kept_runs_code_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of another thread's moment, while the code is looked up, do not make it the code of those before."""
+
+    @pto.jit(source=(KERNELS / "scale2.pto").read_text())
+    def scale2(src: GM, dst: GM) -> None: ...  # type: ignore[valid-type]
+
+    monkeypatch.setenv("TILEJIT_CPU", "sse")
+    kept = scale2[1, None]
+    monkeypatch.setenv("TILEJIT_CPU", "")
+    seen, key = config.snapshot(), scale2._key
+    monkeypatch.setattr(scale2, "_key", lambda text: (monkeypatch.setenv("TILEJIT_CPU", "sse"), key(text))[1])
+    assert scale2.compiled_from(kept.compiled.source, seen).code.key.own["settings"] == dict(kept.compiled.code.key.own["settings"], cpu="")  # pyright: ignore
+    assert os.environ["TILEJIT_CPU"] == "sse"
+
+
 def test_code_is_kept_for_the_instructions_that_it_may_have(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops over cells are one LLVM text for all processors."""
     if not host().is_x86:

@@ -54,8 +54,10 @@ class JITFunction(FirstCalls):
     __name__: str
 
     def __init__(self, definition: Definition, cache: MemoryCache | None = None) -> None:
+        given = getattr(definition.function, "__dict__", {}).items()  # attributes of the function, which may have the names of ours
+        vars(self).update({name: value for name, value in given if not hasattr(JITFunction, name)})
+        functools.update_wrapper(self, definition.function, updated=())
         super().__init__(definition, cache)
-        functools.update_wrapper(self, definition.function)
         self._class_caches: dict[type, MemoryCache] = {}
         self._warm: WarmCalls | None = None
         self._launch: JitLaunch | None = None
@@ -195,8 +197,8 @@ class JITFunction(FirstCalls):
 
     def bound_call(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> BoundCall:
         """A call with these arguments, compiled and checked once, to be run and timed again and again."""
+        compiled = self.compile(*args, config=config, **kwargs)  # first: a kernel that follows changes has new defaults after it
         bound = bind_arguments(self.definition, args, kwargs, running=True)
-        compiled = self.compile(*args, config=config, **kwargs)
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
         return BoundCall(compiled.only("time"), values, config.num_threads if config else None)
 

@@ -35,11 +35,10 @@ class Launcher(NativeCallable):
             raise ArgumentError(f"{kernel.name} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
         seen = settings.snapshot()
         if seen != self._seen:
-            if (now := kernel.compiled_from(self.compiled.source)) is not self.compiled:
+            if (now := kernel.compiled_from(self.compiled.source, seen)) is not self.compiled:
                 now[self.grid, None](*args)  # other settings, other code
                 return
-            if settings.snapshot() == seen:
-                self._seen = seen
+            self._seen = seen
         native = self.compiled.code.launch(args, self.grid)
         if native is not None:
             if self._ran:  # a kernel that is launched once pays nothing for warm calls

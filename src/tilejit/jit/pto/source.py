@@ -94,20 +94,19 @@ class SourceKernel(ByReference):
                 return found
         seen = snapshot()
         source, content = read_content(self._source, self.function)
-        with under(values_in(seen)):
-            found = self.compiled_from(source)
+        found = self.compiled_from(source, seen)
         watch = SettingsWatch()
         stays = source.path is None or content is not None  # text that stands in the program does
         self._latest = (watch, content, found) if stays and watch.start(seen) else None
         return found
 
-    def compiled_from(self, source: Source) -> CompiledKernel:
-        """The kernel of this text, under the settings of now."""
+    def compiled_from(self, source: Source, seen: Sequence[object]) -> CompiledKernel:
+        """The kernel of this text, under the settings of a snapshot."""
         key = self._key(source)
-        chosen = code_settings(DEFAULT)
-        found = self._compiled.get((key, chosen))
-        if found is None:
-            with under(dict(chosen)):
+        with under(values_in(seen)):
+            chosen = code_settings(DEFAULT)
+            found = self._compiled.get((key, chosen))
+            if found is None:
                 found = self._compiled[key, chosen] = CompiledKernel(self, source, key, self._code(source))
         return found
 

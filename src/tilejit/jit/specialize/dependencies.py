@@ -46,7 +46,10 @@ def definition_of(value: object) -> Definition | None:
     python = getattr(value, "python", None) if class_name(type(value)) == "InlineFunction" and defining_module(value).startswith("tilejit.") else None
     if not isinstance(python, FunctionType):
         return None
-    return vars(python).setdefault("__tilejit_inline__", Definition(python, "inline"))
+    found = vars(python).get("__tilejit_inline__")
+    if found is None or found.function is not python:  # a copy of a function may have taken over its attributes
+        found = vars(python)["__tilejit_inline__"] = Definition(python, "inline")
+    return found
 
 
 def renew(value: object, anyway: bool = False) -> None:
