@@ -11,6 +11,7 @@ from typing import NamedTuple
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit.errors import Span, TilejitError, UnsupportedFeatureError
+from tilejit.ops import facts
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import viewed
 from tilejit.tile_ir.build import Builder
@@ -53,6 +54,8 @@ class Aliases:
         """Results of operators, with the number of events before them."""
         self._places: dict[SSAValue, Place] = {}
         """The expressions that made them."""
+        self._turned: set[SSAValue] = set()
+        """Transpositions in the spelling of arrays."""
         self._copies: list[tuple[SSAValue, Place]] = []
         """Expressions that give them as a copy, `+t`, of which nothing is seen as long as nobody writes."""
 
@@ -94,12 +97,25 @@ class Aliases:
             return False
         self._made[value] = len(self._events)
         whole = value
-        while (source := _part_of(whole)) is not None:
+        while (source := self._part_of(whole)) is not None:
             self.unite(whole, source)
             whole = source
         if place is not None and (whole is value or whole not in self._made) and not _is_buffer(whole) and _is_complete(value):
             self._places[value] = place
         return value in self._places
+
+    def turned(self, value: object) -> None:
+        """Take note of what `x.T` or a method gave: who writes as with an array expects that the tensor shows what is written into it."""
+        while isinstance(value, SSAValue) and isinstance(owner := value.owner, d.ApplyOp) and facts(owner.op).swaps:
+            self._turned.add(value)
+            value = viewed(owner)
+
+    def _part_of(self, value: SSAValue) -> SSAValue | None:
+        """What a slice, a reshape or `x.T` is taken from. `pl.transpose(x, 0, 1)`, and a part with a valid region of its own, are results of their own."""
+        owner = value.owner
+        if not isinstance(owner, d.ApplyOp) or not _is_complete(value) or (facts(owner.op).swaps and value not in self._turned):
+            return None
+        return viewed(owner)
 
     def read(self, value: object, block: Block | None = None) -> None:
         """A name is read, or handed on where paths meet."""
@@ -155,18 +171,18 @@ class Aliases:
         for own in buffers & writes.keys():
             for _, write in writes[own]:
                 if is_result(write.value):
-                    raise self.needs_memory(write.value, UnsupportedFeatureError(_COPY, span=write.span, help=_DIRECTLY))
+                    raise self.needs_memory(write.value, UnsupportedFeatureError(COPY, span=write.span, help=_DIRECTLY))
         for now, read in events:
             since = writes.get(self.root(read.value), []) if not read.writes else []
             seen = _first_before(read, now, since[bisect_left(since, self._made.get(read.value, 0), key=itemgetter(0)) :])
             if seen is not None:
-                raise self.needs_memory(read.value, UnsupportedFeatureError(_SHOWN, span=seen.span, help=_ANEW))
+                raise self.needs_memory(read.value, UnsupportedFeatureError(SHOWN, span=seen.span, help=_ANEW))
 
 
 _ANEW = "take the name anew after this, or let it be a copy: `t = +x.T`"
 _DIRECTLY = "write into the tensor itself, as slices with a step, transpositions and flips are no windows; or make the copy yours: `t = +x.T`"
-_COPY = "this writes into a copy of a tensor, or of a part of it, which the tensor would not see"
-_SHOWN = "what this changes is also shown by a name that has no window of it, and that is read later on"
+COPY = "this writes into a copy of a tensor, or of a part of it, which the tensor would not see"
+SHOWN = "what this changes is also shown by a name that has no window of it, and that is read later on"
 
 
 def is_result(value: SSAValue) -> bool:
@@ -182,12 +198,6 @@ def _is_buffer(value: SSAValue) -> bool:
 def _is_complete(value: SSAValue) -> bool:
     type = d.type_of(value)
     return isinstance(type, TileType) and type.fully_valid
-
-
-def _part_of(value: SSAValue) -> SSAValue | None:
-    """What a slice, a reshape or a transposition is taken from. A part with a valid region of its own is a result of its own."""
-    owner = value.owner
-    return viewed(owner) if isinstance(owner, d.ApplyOp) and _is_complete(value) else None
 
 
 def _first_before(read: _Event, now: int, writes: Sequence[tuple[int, _Event]]) -> _Event | None:

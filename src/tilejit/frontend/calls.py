@@ -58,7 +58,9 @@ def call(ctx: Context, node: ast.Call) -> object:
     if isinstance(function, OpFunction):
         return op_call(ctx, function, args, keywords, node)
     if isinstance(function, composing.Method):
-        return op_call(ctx, function.function, function.arguments(args), keywords, node)
+        result = op_call(ctx, function.function, function.arguments(args), keywords, node)
+        ctx.aliases.turned(result)
+        return result
     if isinstance(function, MethodReference):
         return functions.call_method(ctx, function.name, args, keywords, node)
     if isinstance(function, Function):

@@ -110,7 +110,9 @@ def _property(ctx: Context, value: SSAValue, node: ast.Attribute) -> object:
     if node.attr == "valid_shape":
         return tuple(v if isinstance(v, int) else ctx.builder.valid(value, axis) for axis, v in enumerate(type.valid))
     if node.attr == "T":
-        return calls.op_call(ctx, step(type.level, "permute"), [value], {}, node)
+        turned = calls.op_call(ctx, step(type.level, "permute"), [value], {}, node)
+        ctx.aliases.turned(turned)
+        return turned
     if node.attr in spelled("attribute"):
         return calls.op_call(ctx, step(type.level, node.attr), [value], {}, node)
     if (function := method(node.attr)) is not None:
