@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
@@ -21,34 +22,44 @@ ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
 
 def signature_of(args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> object | None:
     """What tells calls apart that may have different choices, cheaply; None: only the key can say it."""
-    seen: tuple[object, ...] = (*map(_seen, args), *map(_seen, kwargs.values()))
-    if None in seen:
-        return None
-    whole = config, *settings.snapshot(), tuple(kwargs), *seen
     try:
-        hash(whole)
+        seen: tuple[object, ...] = (config, *settings.snapshot(), *map(_seen, args))
+        if kwargs:
+            seen += (tuple(kwargs), *map(_seen, kwargs.values()))
+        hash(seen)
     except TypeError:
         return None
-    return whole
+    return seen
 
 
-def _seen(value: object) -> object | None:
-    """Of an array its kind, of a plain value all that a kernel could tell: -0.0 is not 0.0, True is not 1; None for any other object."""
+def _seen(value: object) -> object:
+    """Of an array its kind, of a plain value all that a kernel could tell: -0.0 is not 0.0, True is not 1; TypeError for any other object."""
     if type(value) is np.ndarray:
         return value.shape, value.dtype
     kind = type(value)
-    if kind is int or kind is bool or kind is str:
+    if kind in _EXACT:
         return kind, value
     if kind is float:
         return cast("float", value).hex()
-    if kind is DeviceTensor or (not isinstance(value, np.generic) and any(hasattr(kind, name) for name in _ARRAYS)):
-        shape = getattr(value, "shape", None)
-        return None if shape is None else (kind, shape, getattr(value, "dtype", None), str(getattr(value, "device", "")))
-    return written(value) if is_plain(value) else None
+    if kind is tuple and _EXACT.issuperset(kinds := tuple(map(type, cast("tuple[object, ...]", value)))):
+        return kinds, value
+    shape = getattr(value, "shape", None) if _is_array(kind) else None
+    if shape is not None:
+        return kind, shape, getattr(value, "dtype", None), str(getattr(value, "device", ""))
+    if not is_plain(value):
+        raise TypeError(kind)
+    return written(value)
 
 
-_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
-"""What classes of arrays have, torch's among them."""
+_EXACT = frozenset({int, bool, str})
+"""Types whose values are the same where they are equal."""
+
+
+@lru_cache(64)
+def _is_array(kind: type) -> bool:
+    """Whether a class is one of arrays, torch's among them; NumPy's scalars have an interface too."""
+    names = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
+    return kind is DeviceTensor or (not issubclass(kind, np.generic) and any(hasattr(kind, name) for name in names))
 
 
 def coarse(fields: Mapping[str, object]) -> dict[str, object]:
