@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tests.jit.conftest import MakeKernel
 from tests.jit.read_rows import KERNEL, Row
 from tests.jit.read_rows import ROWS as PLAIN_ROWS
 from tests.jit.read_rows_odd import ODD_ROWS
@@ -414,3 +415,11 @@ def test_a_call_that_returns_stands_on_what_the_program_of_the_call_in_place_sta
             shifted_as_found(x, np.empty_like(x), found)
             np.testing.assert_array_equal(found, twice)
             np.testing.assert_array_equal(shifted_as_found(x)[1], twice)
+
+
+def test_a_name_that_is_read_behind_text_at_the_margin(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel('BY = 3.0\n@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    """A text\nat the margin."""\n    out[:] = x * BY\n')
+    x, out = np.random.default_rng(8).standard_normal((4, 8)).astype(np.float32), np.zeros((4, 8), np.float32)
+    for _ in range(4):
+        kernel(x, out)
+    np.testing.assert_array_equal(out, x * 3)

@@ -250,3 +250,25 @@ def test_attributes_of_a_function_are_not_those_of_its_kernel() -> None:
     np.testing.assert_array_equal(out, x * 3)
     assert kernel.compile(x, out) is kernel.compile(x, out)
     assert cast("Any", kernel).note == "kept"
+
+
+@pytest.mark.dispatch
+def test_code_with_its_parameters_in_another_order() -> None:
+    @pl.jit(on_drift="recompile")
+    def kernel(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x - y
+
+    def turned(y: pl.Tensor, x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x - y
+
+    plain = cast("Any", kernel.definition.function)
+    x, y, out = np.full((4, 8), 5, np.float32), np.full((4, 8), 2, np.float32), np.zeros((4, 8), np.float32)
+    for code, wanted in ((plain.__code__, 3), (turned.__code__, -3), (plain.__code__, 3)):
+        plain.__code__ = code
+        for _ in range(4):
+            kernel(x, y, out)
+            assert (out == wanted).all()
+        kernel(x=x, y=y, out=out)
+        assert (out == 3).all()

@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import cast
@@ -167,11 +167,20 @@ class Definition:
 
     def has_word(self, word: str) -> bool:
         """Whether its lines mention a name, `super()` the class that it stands in."""
-        if any(word in line or (word == "__class__" and "super" in line) for line in self.block.lines):
+        return self._mentions(word, self.block.lines) or self._mentions(word, self._all_lines)
+
+    def _mentions(self, word: str, lines: Sequence[str]) -> bool:
+        if any(word in line or (word == "__class__" and "super" in line) for line in lines):
             return True
         owner = class_of(self._code.co_qualname)
         written = word.removeprefix(f"_{owner}")
-        return word == spelled_out(written, owner) != written and any(written in line for line in self.block.lines)
+        return word == spelled_out(written, owner) != written and any(written in line for line in lines)
+
+    @lazy
+    def _all_lines(self) -> Sequence[str]:
+        """The lines of the whole function, also behind text at the margin."""
+        node = self.text.node
+        return self.block.whole[node.lineno - 1 : node.end_lineno]
 
     def visible_names(self) -> list[str]:
         """Names of the module, for suggestions."""

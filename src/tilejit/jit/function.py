@@ -60,6 +60,8 @@ class JITFunction(FirstCalls):
         super().__init__(definition, cache)
         self._class_caches: dict[type, MemoryCache] = {}
         self._warm: WarmCalls | None = None
+        self._formed: Definition | None = None
+        """The definition whose parameters the warm ways are known to take."""
         self._launch: JitLaunch | None = None
         """How host functions see it, once one has launched it."""
         """The kernel of a class that this one is, and the object it is bound to."""
@@ -274,9 +276,14 @@ class JITFunction(FirstCalls):
         """Let calls like the one that just succeeded take a warm way."""
         compiled = found.program
         with MAKING:
-            if self._warm is None:
+            if self._warm is None or self._formed is not self.definition:
                 stays = {param.name: stays_runtime(self.definition, param) for param in self.definition.params}
-                self._warm = WarmCalls(self, functools.partial(JITFunction.__call__, self), CallForm(stays, self.definition.positional))
+                form = (list(stays.items()), self.definition.positional)
+                if self._warm is None:
+                    self._warm, self._form = WarmCalls(self, functools.partial(JITFunction.__call__, self), CallForm(stays, self.definition.positional)), form
+                elif form != self._form:
+                    return  # the code was replaced, and has its parameters in another order or by other names: its warm ways are for those before
+                self._formed = self.definition
         watch = watch_of(found.trace, self._warm.watches) if self._policy() != "ignore" else None
         if watch is not None:
             watch.warn_if_slow(disk.kernel_name(self.definition), found.trace.seconds, self._spent)
