@@ -376,3 +376,34 @@ def test_what_a_kernel_reads_may_not_change_between_two_launches_of_one_call(pol
     else:
         with pytest.raises(StaleCaptureError, match="weighted"):
             both(x, last=3.0, config=on(2))
+
+
+PICKED = [2.0, 2.0]
+
+
+@pl.jit(on_drift="recompile")
+def picked(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], first: bool):
+    y[:] = x * (PICKED[0] if first else PICKED[1])
+
+
+@pl.jit.host
+def picks_first(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        picked(x[r], y[r], True, device=r)
+
+
+@pl.jit.host
+def picks_second(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        picked(x[r], y[r], False, device=r)
+
+
+def test_launches_that_share_a_program_stand_on_what_each_of_them_read() -> None:
+    x = rows(8)
+    PICKED[:] = [2.0, 2.0]
+    for _ in range(2):
+        np.testing.assert_array_equal(picks_first(x, config=on(2)), 2 * x)
+        np.testing.assert_array_equal(picks_second(x, config=on(2)), 2 * x)
+    PICKED[1] = 5.0
+    np.testing.assert_array_equal(picks_second(x, config=on(2)), 5 * x)
+    np.testing.assert_array_equal(picks_first(x, config=on(2)), 2 * x)

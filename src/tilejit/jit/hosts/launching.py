@@ -70,8 +70,9 @@ class JitLaunch:
         return known.program.only("launch")
 
     def holds(self, entry: CompiledEntry) -> bool:
-        known = next((known for known in self._known.values() if known.program.only("launch") is entry), None)
-        return known is not None and self.kernel.definition is self.definition and known.stands(settings.snapshot())
+        known = [known for known in self._known.values() if known.program.only("launch") is entry]  # several kinds of arguments may have one program
+        seen = settings.snapshot()
+        return bool(known) and self.kernel.definition is self.definition and all(each.stands(seen) for each in known)
 
     def program_of(self, entry: CompiledEntry) -> CompiledProgram:
         """The program that an entry belongs to."""
