@@ -42,7 +42,14 @@ class Setting(Generic[T]):
         try:
             return self.parse(text)
         except ValueError as error:
-            raise ValueError(f"{self.variable}={text!r}: {error}") from None
+            raise SettingError(f"{self.variable}={text!r}: {error}", f"{self.variable} is: {self.doc}") from None
+
+
+class SettingError(ValueError):
+    """The environment has a text that a setting does not take; what the setting is comes second."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 _fixed: ContextVar[Mapping[str, object] | None] = ContextVar("settings of a compile", default=None)

@@ -15,6 +15,7 @@ from tilejit import config, pto
 from tilejit.backends.cpu.executable import dispatcher_blob
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.compiler import compile_program
+from tilejit.errors import OptionError
 from tilejit.jit.disk import pieces
 from tilejit.jit.pto import source
 from tilejit.passes.context import CallbackInstrument, PassContext
@@ -174,3 +175,11 @@ def test_settings_of_a_compile_are_those_of_its_thread_alone(monkeypatch: pytest
             assert not RunConfig().fast_math
         assert RunConfig().fast_math
     assert not RunConfig().fast_math
+
+
+@pytest.mark.parametrize("setting", [row for row in config.SETTINGS if row.affects_code and row is not config.PLATFORM], ids=lambda setting: setting.name)
+def test_a_text_that_a_setting_does_not_take_is_our_error(setting: config.Setting[object], make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = make_kernel(CELLS)
+    monkeypatch.setenv(setting.variable, "no such value")
+    with pytest.raises(OptionError, match=f"(?s){setting.variable}='no such value': expected.*{setting.variable} is: "):
+        kernel(X, np.empty_like(X))

@@ -14,6 +14,7 @@ from tests.ranks.engines import WITHOUT_MPI, launched, mpirun, on
 from tests.ranks.scenarios import SCENARIOS
 from tilejit.errors import PlatformError
 from tilejit.runtime.ranks import interpreted
+from tilejit.runtime.ranks.engine import Engine
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -31,6 +32,15 @@ def test_ranks_as_threads_on_the_reference(name: str) -> None:
     found, wanted = SCENARIOS[name](2, on(2, "reference"))
     for key in wanted:
         np.testing.assert_array_equal(found[key], wanted[key])
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not say what is shared")
+def test_memory_of_ranks_as_threads_is_not_shared_with_forked_processes() -> None:
+    engine = Engine(2, range(2))
+    addresses = (engine.stop, engine.area(100), engine.standins(100))
+    maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
+    ends = [(*(int(end, 16) for end in row[0].split("-")), row[1]) for row in maps]
+    assert [flags for address in addresses for start, stop, flags in ends if start <= address < stop] == ["rw-p"] * 3
 
 
 def test_where_files_cannot_be_locked_ranks_are_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

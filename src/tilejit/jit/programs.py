@@ -32,7 +32,7 @@ from tilejit.jit.specialize.dependencies import renew
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
-from tilejit.runtime.config import RunConfig, check_settings
+from tilejit.runtime.config import RunConfig, check_settings, settings_in
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.store.entry import CacheEntry, fields_text
 from tilejit.runtime.targets import EAGER, code_settings, place_of, row_of
@@ -258,7 +258,7 @@ class Programs(Kernel):
             place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
             compiled = compile_program(self._program(special), place, known=known)
         compiled.made_again(looking.again(lambda: key), lacks_forms=False)
-        if own or (config is not None and config.schedule != settings.values_in(key.seen)["schedule"]):  # the setting is for kernels of all names
+        if own or (config is not None and config.schedule != settings_in(key.seen)["schedule"]):  # the setting is for kernels of all names
             looking.check_schedule(compiled, place.schedule, bool(own))
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
@@ -311,7 +311,7 @@ class Programs(Kernel):
         if config is not None and not isinstance(config, RunConfig):
             raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
         seen = settings.snapshot()
-        with settings.under(settings.values_in(seen)):
+        with settings.under(settings_in(seen)):
             platform, device = place_of(*self._wanted(config), devices_of(bound.values.values()))
             options = self._options(config, platform)
         return disk.first_part(trace, _described(extents, bound), bound.omitted, options, device, seen)

@@ -6,7 +6,7 @@ import enum
 import json
 import os
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -137,6 +137,18 @@ def eager() -> Generator[None]:
             os.environ[variable] = before
 
 
+def settings_in(seen: Sequence[object]) -> dict[str, object]:
+    """The settings that change code or where it runs, as they were in a snapshot; a text that one of them does not take is an error."""
+    try:
+        return config.values_in(seen)
+    except config.SettingError as error:
+        raise _refused(error) from None
+
+
+def _refused(error: config.SettingError) -> OptionError:
+    return OptionError(str(error), help=error.args[1])
+
+
 _warned: set[str] = set()
 
 
@@ -146,8 +158,8 @@ def check_settings() -> None:
     for setting in [setting for variable in there if (setting := config.VARIABLES.get(variable)) is not None]:
         try:
             _ = setting.value
-        except ValueError as error:
-            raise OptionError(str(error), help=f"{setting.variable} is: {setting.doc}") from None
+        except config.SettingError as error:
+            raise _refused(error) from None
     for name, close in config.unknown_variables(there).items():
         if name not in _warned:
             _warned.add(name)

@@ -40,6 +40,11 @@ def _address(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
+def _own(size: int) -> mmap.mmap:
+    """Memory of this process: one that is forked off has a copy, and its calls are not seen here."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 class Engine:
     """A world of ranks. `fd`: a file that the processes of this machine map; None: all ranks are threads of this one. `nodes`: the ranks of each machine."""
 
@@ -57,7 +62,7 @@ class Engine:
         self._fixed = (self._fixed + PAGE - 1) // PAGE * PAGE
         if fd is not None and os.fstat(fd).st_size < self._fixed:
             os.ftruncate(fd, self._fixed)
-        self._control = mmap.mmap(-1 if fd is None else fd, self._fixed)
+        self._control = _own(self._fixed) if fd is None else mmap.mmap(fd, self._fixed)
         self.stop = _address(self._control)
         self._area: mmap.mmap | None = None
         self._area_bytes = 0
@@ -99,7 +104,7 @@ class Engine:
             return _address(self._area)
         if self.fd is not None and os.fstat(self.fd).st_size < self._fixed + size:
             os.ftruncate(self.fd, self._fixed + size)
-        made = mmap.mmap(-1, size) if self.fd is None else mmap.mmap(self.fd, size, offset=self._fixed)
+        made = _own(size) if self.fd is None else mmap.mmap(self.fd, size, offset=self._fixed)
         with self.wire.lock if self.wire is not None else nullcontext():  # notes that come in are written into it
             if self.wire is not None:
                 self.wire.expose(_address(made), size)
@@ -113,7 +118,7 @@ class Engine:
     def standins(self, size: int) -> int:
         """The address of `size` bytes of this process that stand for memory of other machines."""
         if self._standins is None or size > len(self._standins):
-            self._standins = mmap.mmap(-1, max(size, PAGE))
+            self._standins = _own(max(size, PAGE))
         return _address(self._standins)
 
     # stopping -----------------------------------------------------------------------------------------------------------
