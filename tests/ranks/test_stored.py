@@ -204,3 +204,30 @@ def test_what_cannot_be_stored_runs_nevertheless() -> None:
     np.testing.assert_array_equal(compiled(x), x * 2)
     with pytest.raises(TilejitError, match=r"same_number|lambda"):
         _ = compiled.output_dir
+
+
+FACTOR = 3
+
+
+def factor(number: int, by: int = FACTOR) -> int:
+    return by
+
+
+@pl.autotune({"r": [1, 2]}, progress=False)
+@pl.jit
+def tuned(x: pl.Tensor, y: pl.Out[pl.Tensor], by: pl.Scalar[pl.INT32], r: int = 1):
+    y[:] = x * pl.cast(by, pl.FP32)
+
+
+@pl.jit.host
+def by_default(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        tuned(x[r], y[r], factor(r), device=r)
+
+
+def test_defaults_are_those_of_the_definition_and_tuned_kernels_are_launched_with_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(8).standard_normal((2, 8)).astype(np.float32)
+    monkeypatch.setitem(globals(), "FACTOR", 9)
+    compiled = by_default.compile(x, config=on(2))
+    for run in (compiled, CompiledProgram.from_dir(str(compiled.output_dir))):
+        np.testing.assert_array_equal(run(x), x * 3)

@@ -67,8 +67,10 @@ class Writer:
             if value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
                 names[name] = encode(value, lambda value, name=name: self._other(f"`{name}` of `{plain.__name__}`", value))
         text = "".join(block.whole[node.lineno - 1 : node.end_lineno])
+        # Names in the text may stand for something else by now: defaults are what they were when the function was defined.
+        defaults = encode((plain.__defaults__, plain.__kwdefaults__), lambda value: self._other(f"a default of `{plain.__name__}`", value))
         self.functions[number] = {
-            "name": plain.__name__, "file": block.filename, "line": node.lineno, "text": text, "names": names,
+            "name": plain.__name__, "file": block.filename, "line": node.lineno, "text": text, "names": names, "defaults": defaults,
             "later": bool(plain.__code__.co_flags & _LATER_NAMES), "method": "self" in extra,
         }  # fmt: skip
         return number
@@ -88,6 +90,7 @@ class Writer:
         return ["lost"]
 
     def _kernel(self, kernel: Kernel) -> object:
+        kernel = getattr(kernel, "kernel", kernel)  # of a tuned one, which is launched with its defaults
         if kernel not in self._kernels:
             self._kernels.append(kernel)
             params = [_write_param(param) for param in launch_of(cast("Any", kernel)).params]
@@ -185,7 +188,9 @@ class Reader:
         text = "\n" * (row["line"] - 1 - indented) + "if True:\n" * indented + row["text"]
         file = _kept(f"{row['file']} (stored {name})", text.splitlines(keepends=True))
         exec(compile(text, file, "exec", _LATER_NAMES if row["later"] else 0, dont_inherit=True), space)
-        return cast("Any", space[name])
+        made = cast("FunctionType", space[name])
+        made.__defaults__, made.__kwdefaults__ = cast("Any", decode(row["defaults"], self._other))
+        return made
 
     def _other(self, tag: str, rows: list[Any]) -> object:
         if tag == "module":
