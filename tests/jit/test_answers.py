@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import StaleCaptureError, TilejitWarning, UnsupportedFeatureError
 from tilejit.runtime.call.layout import supported
@@ -506,3 +507,12 @@ def test_names_of_the_language_that_a_kernel_does_not_read_may_be_anything(make_
         assert called(make_kernel(text)) == 2.0
         assert pl.FP32 is pl.FP16 and pl.program is None
     assert called(make_kernel(text)) == 2.0
+
+
+def test_what_programs_are_built_from_does_not_make_names_look_assigned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table may give other objects for a name by then, as it does once an op was added to it."""
+    assert pl.tile.scatter and pl.assigned(["tile.scatter"]) == ()  # type: ignore[attr-defined]
+    monkeypatch.setattr("tilejit.ops.public", lambda space, name: object())
+    assert pl.find("tile").scatter is not pl.tile.scatter and pl.assigned(["tile.scatter"]) == ()  # type: ignore[attr-defined]
+    monkeypatch.setattr(pl.tile, "scatter", object())
+    assert pl.assigned(["tile.scatter", "tile.gather"]) == ("tile.scatter",)  # type: ignore[attr-defined]

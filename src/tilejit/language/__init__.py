@@ -46,6 +46,8 @@ class Namespace:
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
+        self.loaded: dict[str, object] = {}
+        """What was looked up so far."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -53,7 +55,7 @@ class Namespace:
         found = _member_of_namespace(self.__name__, name)
         if found is None:
             raise _missing(f"pl.{self.__name__}", name, dir(self))
-        self.__dict__[name] = _LOADED[f"{self.__name__}.{name}"] = found
+        self.__dict__[name] = self.loaded[name] = found
         return found
 
     def __dir__(self) -> list[str]:
@@ -130,7 +132,7 @@ def _is_assigned(name: str) -> bool:
     if first in own and own[first] is not _LOADED.get(first, _MISSING):
         return True
     group = own.get(first)
-    return bool(second) and isinstance(group, Namespace) and second in vars(group) and vars(group)[second] is not _LOADED.get(name, _MISSING)
+    return bool(second) and isinstance(group, Namespace) and second in vars(group) and vars(group)[second] is not group.loaded.get(second, _MISSING)
 
 
 def public_names() -> list[str]:

@@ -30,7 +30,7 @@ class Namespace:
         if found is None:
             hint = did_you_mean(name, dir(self))
             raise AttributeError(f"{self.__name__} has no `{name}`" + (f"; {hint}" if hint else ""), name=name)
-        self.__dict__[name] = _LOADED[f"{self.__name__.partition('.')[2]}.{name}"] = found
+        self.__dict__[name] = found
         return found
 
     def __dir__(self) -> list[str]:
