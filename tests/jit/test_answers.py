@@ -13,6 +13,7 @@ import pytest
 import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import StaleCaptureError, TilejitWarning, UnsupportedFeatureError
+from tilejit.jit.reads.plain import another
 from tilejit.runtime.call.layout import supported
 
 ROUNDS = int(os.environ.get("TILEJIT_TEST_RACES", "20"))
@@ -414,6 +415,47 @@ def test_once_tells_arguments_apart_by_identity(make_kernel: MakeKernel) -> None
             out[:] = x + float(read(A) + read(B))
     """)
     assert called(kernel) == 12.0
+
+
+EQUAL = ("'some text ' * 3", "10 ** 12", "1.5", "(1.5, 10 ** 12)", "b'some bytes'", "1.5j", "range(3, 9)", "slice(3, 9)", "np.float32(3)", "'é字'")
+LOOKS = "import numpy as np\nI = J = W = {}\ndef f(a):\n    return 3 if a is W else 4\n"
+
+
+@pytest.mark.parametrize("value", EQUAL)
+def test_a_helper_is_given_the_object_that_the_text_names_among_equal_ones(value: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", str(EQUAL.index(value) % 2))
+    text = LOOKS.format(value) + ADD.format(options="(on_drift='recompile')", expression="f(I) + 10 * f(J) + 100 * f(*(J,))")
+    kernel = make_kernel(text)
+    assert called(kernel) == 334.0
+    fresh = make_kernel(text)  # finds what the other one left on disk
+    for change, wanted in (("I = another(I)", 335.0), ("I = W", 334.0), ("J = another(J)", 444.0), ("W = J", 335.0), ("I = J", 334.0)):
+        for one in (kernel, fresh):
+            exec(change, one.definition.function.__globals__ | {"another": another}, names := {})
+            one.definition.function.__globals__.update(names)
+            assert [called(one), called(one)] == [wanted, wanted], change
+
+
+@pytest.mark.parametrize(("answer", "expression"), [("k", "O.k"), ("Add", "O + 1"), ("3", "len(f'{O!r:3}')")])
+def test_a_word_of_the_text_that_was_an_answer_too(answer: str, expression: str, make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(f"""
+    class C:
+        def __getattr__(self, name):
+            return {{"k": N}}[name]
+        def __add__(self, other):
+            return N - 1 + other
+        def __repr__(self):
+            return "x" * N
+        def name(self):
+            return "".join(list({answer!r}))
+    N, O = 3, C()
+    @pl.jit(on_drift="recompile")
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + float(O.name() == {answer!r} and {expression})
+    """)
+    for number in (3, 4):
+        kernel.definition.function.__globals__["N"] = number
+        assert [called(kernel) for _ in range(3)] == [1.0 + number] * 3
 
 
 @pytest.mark.parametrize(

@@ -193,10 +193,23 @@ def steady(value: object) -> object:
     if kind is dict:
         return {steady(key): steady(item) for key, item in cast("dict[object, object]", value).items()}
     if kind is slice:
-        return slice(*map(steady, (value.start, value.stop, value.step)))  # type: ignore[attr-defined]
+        parts = (value.start, value.stop, value.step)  # type: ignore[attr-defined]
+        return value if steady(parts) is parts else slice(*map(steady, parts))
     if kind is complex or isinstance(value, np.generic):
         return value if value == value else _NANS.setdefault(written(value), decode(encode(value)))
     return value
+
+
+def another(value: object) -> object:
+    """An equal object that nobody else has; the value itself where Python has one for all that are equal."""
+    kind = type(value)
+    if kind is int:
+        return cast("int", value) ^ 1 ^ 1
+    if kind is str:
+        return cast("str", value).encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
+    if kind is tuple:
+        return (*cast("tuple[object, ...]", value),)
+    return decode(encode(value)) if kind in (float, bytes, complex, slice, range) or isinstance(value, np.generic) else value
 
 
 def interned(value: object) -> object:

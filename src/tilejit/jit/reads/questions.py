@@ -192,6 +192,11 @@ def answered(operation: str, operands: Sequence[object], raws: Sequence[object],
     return answer
 
 
+def is_word(operation: str, place: int) -> bool:
+    """Whether the operand at a place is a word of the kernel's text, or of ours, whatever values Python gave: names, operators, formats."""
+    return place == 0 if operation in ("operator", "argument") else place > 0 and operation not in ("item", "call")
+
+
 def holds_made(operand: object) -> bool:
     """Whether there is a list or dict of the kernel's in an operand."""
     return type(operand) in (list, dict) or (type(operand) is tuple and any(map(holds_made, cast("tuple[object, ...]", operand))))

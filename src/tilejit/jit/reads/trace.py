@@ -15,8 +15,8 @@ from tilejit.jit.reads.answers import Answers, Asked, Known, Table, Unanswered
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle, rebuilt
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
-from tilejit.jit.reads.plain import class_name, decode, defining_module, dumps, encode, interned, is_plain, steady
-from tilejit.jit.reads.questions import MISSING, SPOKEN, is_language, refusal
+from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_plain, steady
+from tilejit.jit.reads.questions import MISSING, SPOKEN, is_language, is_word, refusal
 from tilejit.jit.reads.spelling import shown, spelled_as
 from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.types.annotations import DynVar, Once, Untracked
@@ -47,6 +47,8 @@ class Trace:
         """Which object is at each place."""
         self._plain: dict[str, int] = {}
         """Plain answers, as they are written: the numbers of the questions that gave them first."""
+        self._told_apart: dict[int, int] = {}
+        """Of plain answers that equal an earlier one: the objects that the passes hold, which are their own, with the numbers of their questions."""
         self._first: dict[int, int] = {id(entry): 0}
         self._identities: list[str] = ["kernel"]
         self.definitions: dict[Definition, int] = {entry: 0}
@@ -77,6 +79,8 @@ class Trace:
 
     def ask(self, operation: str, *operands: object, path: str = "") -> Any:
         """The answer as a pass may hold it: a plain value, an object of ours, or a handle."""
+        if self._told_apart:
+            operands = tuple(item if is_word(operation, place) else self._by_origin(item) for place, item in enumerate(operands))
         question = _written(operation, operands, self.reference)
         if question in self._values:
             return self._values[question]
@@ -132,6 +136,11 @@ class Trace:
             return self.objects[number] if number >= 0 else self._untracked[-1 - number]
         return rebuilt(value, self.raw)
 
+    def _by_origin(self, operand: object) -> object:
+        """An operand with handles for plain values that equal others: a helper which looks at identity is given the object that the text names."""
+        number = self._told_apart.get(id(operand))
+        return Handle(number) if number is not None else rebuilt(operand, self._by_origin)
+
     def _kept(self, operand: object) -> object:
         """An operand as it is asked now and at every later call. A helper may look at the identity of a plain value: it is given the very object that
         another question gave, if one did. Lists and dicts of the kernel are copied, for the kernel may change them."""
@@ -158,7 +167,7 @@ class Trace:
         return self.paths[number] if number >= 0 else "…"
 
     def _ask(self, question: str, operation: str, operands: tuple[object, ...], path: str) -> object:
-        kept: tuple[object, ...] = tuple(map(self._kept, operands))
+        kept: tuple[object, ...] = tuple(interned(item) if is_word(operation, place) else self._kept(item) for place, item in enumerate(operands))
         raws: tuple[object, ...] = tuple(map(self.raw, kept))
         raws = (self.arguments, *raws) if operation == "argument" else owner_first(operation, raws)
         given = operation == "argument" or (bool(self._given) and any(self._is_given(item) for item in _flat(operands)))
@@ -199,8 +208,10 @@ class Trace:
         value, answer, shared, place = (None, '["untracked"]', '["untracked"]', "") if hidden else self._answer(raw, number, identity, by_value)
         if known is None and not given:
             self._compare(identity, shared, raw, spelled, operands)
-        if is_plain(raw) and value is raw:  # of each NaN there is one object
-            self._plain.setdefault(answer, number)
+        if is_plain(raw) and value is raw and self._plain.setdefault(answer, number) != number:  # of each NaN there is one object
+            value = another(raw)
+            if value is not raw:
+                self._told_apart[id(value)] = number
         self.log.append(Asked(question, operands, answer, identity, shared, given, place))
         self.objects.append(raw)
         self.paths.append(spelled)
@@ -308,6 +319,8 @@ class Trace:
         return rows[0], [decode(row, self._referred) for row in rows[1:]]
 
     def _shown(self, operand: object) -> str:
+        if is_handle(operand) and is_plain(raw := self.raw(operand)):
+            return shown(raw)
         return self.path_of(operand) if is_handle(operand) else "(…)" if holds_handle(operand) else shown(operand)
 
     def commit(self) -> None:
@@ -332,7 +345,7 @@ class Trace:
 
 
 _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_given",
-           "_values", "_plain", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
+           "_values", "_plain", "_told_apart", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
 """What traces do not share with those that they are forked from."""
 
 
