@@ -231,3 +231,15 @@ def test_defaults_are_those_of_the_definition_and_tuned_kernels_are_launched_wit
     compiled = by_default.compile(x, config=on(2))
     for run in (compiled, CompiledProgram.from_dir(str(compiled.output_dir))):
         np.testing.assert_array_equal(run(x), x * 3)
+
+
+def by_number(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]], by: pl.Scalar[pl.INT32] = 4):  # type: ignore[assignment]
+    for r in pl.range(pld.world_size()):
+        scaled(x[r], y[r], by, device=r)
+
+
+def test_what_is_compiled_has_the_defaults_of_now() -> None:
+    x, host = np.random.default_rng(9).standard_normal((2, 8)).astype(np.float32), pl.jit.host(by_number)
+    np.testing.assert_array_equal(host.compile(x, config=on(2))(x), x * 4)
+    by_number.__defaults__ = (7,)
+    np.testing.assert_array_equal(host.compile(x, config=on(2))(x), x * 7)
