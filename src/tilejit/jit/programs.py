@@ -32,7 +32,7 @@ from tilejit.jit.specialize.dependencies import renew
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
-from tilejit.runtime.config import RunConfig, check_settings, settings_in
+from tilejit.runtime.config import RunConfig, check_settings, settings_in, value_of
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.store.entry import CacheEntry, fields_text
 from tilejit.runtime.targets import EAGER, code_settings, place_of, row_of
@@ -79,7 +79,7 @@ class Programs(Kernel):
     # what it stands on --------------------------------------------------------------------------------------------------------
 
     def _policy(self) -> str:
-        return str(self.definition.options.get("on_drift") or settings.ON_DRIFT.value)
+        return str(self.definition.options.get("on_drift") or value_of(settings.ON_DRIFT))
 
     def _trace(self) -> Trace:
         """A new trace of questions, on what the kernel stands on; its own code is looked at first."""

@@ -9,10 +9,13 @@ import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from tilejit import config
 from tilejit.errors import OptionError, TilejitWarning, did_you_mean
 from tilejit.runtime.targets import resolve_platform
+
+T = TypeVar("T")
 
 _CHIP = "counts or records on the chip"
 _FILES = "writes or reads files of the vendor's tools"
@@ -137,6 +140,14 @@ def eager() -> Generator[None]:
             os.environ[variable] = before
 
 
+def value_of(setting: config.Setting[T]) -> T:
+    """What a setting is now; a text that it does not take is an error."""
+    try:
+        return setting.value
+    except config.SettingError as error:
+        raise _refused(error) from None
+
+
 def settings_in(seen: Sequence[object]) -> dict[str, object]:
     """The settings that change code or where it runs, as they were in a snapshot; a text that one of them does not take is an error."""
     try:
@@ -156,10 +167,7 @@ def check_settings() -> None:
     """Name what makes no sense in the environment: a value that a setting does not take is an error, a TILEJIT_* variable that nothing reads a warning."""
     there = config.variables_set()
     for setting in [setting for variable in there if (setting := config.VARIABLES.get(variable)) is not None]:
-        try:
-            _ = setting.value
-        except config.SettingError as error:
-            raise _refused(error) from None
+        value_of(cast("config.Setting[object]", setting))
     for name, close in config.unknown_variables(there).items():
         if name not in _warned:
             _warned.add(name)
