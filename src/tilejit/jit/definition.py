@@ -31,6 +31,11 @@ from tilejit.runtime.call.native_type import NativeCallable
 from tilejit.types.annotations import WindowAnnotation
 
 
+def _last_line(code: CodeType) -> int:
+    inner = [_last_line(const) for const in code.co_consts if isinstance(const, CodeType)]
+    return max([code.co_firstlineno, *inner, *(line for *_, line in code.co_lines() if line is not None)])
+
+
 @dataclass(eq=False)
 class Definition:
     """One `@pl.jit…` function. Identity is the Python function."""
@@ -178,7 +183,9 @@ class Definition:
 
     @lazy
     def _all_lines(self) -> Sequence[str]:
-        """The lines of the whole function, also behind text at the margin."""
+        """The lines of the whole function, also behind text at the margin; nothing is parsed where the code ends before."""
+        if _last_line(self._code) - self._code.co_firstlineno < len(self.block.lines):
+            return self.block.lines
         node = self.text.node
         return self.block.whole[node.lineno - 1 : node.end_lineno]
 

@@ -70,4 +70,4 @@ def test_shared_writes_of_a_call_grow_no_faster_than_the_threads() -> None:
         assert counts["done"] <= phases * threads and counts["gate"] <= 2 * threads and counts["lock"] + counts["generation"] == 2, counts
         pieces.setdefault(phases, []).append(counts["next"])
     # Each piece of work is taken once, from the counter of a thread's own stretch while there is something left in it: for 64 threads 8 each at most.
-    assert all(few <= many <= most <= 8 * 64 for few, many, most in pieces.values()), pieces
+    assert max(max(counts) for counts in pieces.values()) <= 8 * 64, pieces
