@@ -407,3 +407,34 @@ def test_launches_that_share_a_program_stand_on_what_each_of_them_read() -> None
     PICKED[1] = 5.0
     np.testing.assert_array_equal(picks_second(x, config=on(2)), 5 * x)
     np.testing.assert_array_equal(picks_first(x, config=on(2)), 2 * x)
+
+
+@pl.jit.host
+def picks_second_too(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        picked(x[r], y[r], False, device=r)
+
+
+def test_a_record_stands_on_what_its_own_launches_read() -> None:
+    """One host function has noticed a change already; the record of another one has the kernel of before, and a third the same by other reads."""
+    x = rows(9)
+    PICKED[:] = [2.0, 2.0]
+    for host in (picks_first, picks_second, picks_second_too) * 2:
+        np.testing.assert_array_equal(host(x, config=on(2)), 2 * x)
+    PICKED[1] = 5.0
+    np.testing.assert_array_equal(picks_second_too(x, config=on(2)), 5 * x)
+    np.testing.assert_array_equal(picks_second(x, config=on(2)), 5 * x)
+    np.testing.assert_array_equal(picks_first(x, config=on(2)), 2 * x)
+
+
+@pl.jit(on_drift="recompile")
+def alone(x: pl.Tensor[[8], pl.FP32], w: pld.DistributedTensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], by: float = 2.0):
+    y[:] = x * by
+
+
+def test_a_function_that_takes_windows_has_the_defaults_of_now_when_it_is_called_alone() -> None:
+    x, w, y = rows(10)[0], np.zeros(8, np.float32), np.empty(8, np.float32)
+    for by in (2.0, 3.0, 4.0):
+        cast("Any", alone.origin()).__defaults__ = (by,)
+        alone(x, w, y)
+        np.testing.assert_array_equal(y, by * x)

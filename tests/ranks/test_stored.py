@@ -20,8 +20,10 @@ from tests.patience import HANG
 from tests.ranks import order, signals
 from tests.ranks.engines import WITHOUT_MPI, launched, mpirun, on
 from tilejit import ir
-from tilejit.errors import ArtifactError, OptionError, OutOfBoundsError, PlatformError, TilejitError
+from tilejit.errors import ArtifactError, OptionError, OutOfBoundsError, PlatformError, StaleCaptureError, TilejitError
+from tilejit.jit.hosts import stored_hosts
 from tilejit.runtime import CompiledProgram, DistributedCompiledProgram, DistributedConfig
+from tilejit.runtime.arrays import DeviceTensor
 
 ROOT = Path(__file__).parent.parent.parent
 NR, K = pl.dynamic("NR"), pl.dynamic("K")
@@ -243,3 +245,67 @@ def test_what_is_compiled_has_the_defaults_of_now() -> None:
     np.testing.assert_array_equal(host.compile(x, config=on(2))(x), x * 4)
     by_number.__defaults__ = (7,)
     np.testing.assert_array_equal(host.compile(x, config=on(2))(x), x * 7)
+
+
+@pl.jit
+def flagged(x: pl.Tensor, y: pl.Out[pl.Tensor], flag: bool):
+    y[:] = x * 2.0
+
+
+@pl.jit
+def counted(x: pl.Tensor, y: pl.Out[pl.Tensor], by: object):
+    y[:] = x * pl.cast(by, pl.FP32)
+
+
+@pl.jit.host
+def of_two_kinds(x: pl.Tensor[[2, K], pl.FP32], y: pl.Out[pl.Tensor[[2, K], pl.FP32]], z: pl.Out[pl.Tensor[[2, K], pl.FP32]]):
+    for r in pl.range(2):
+        flagged(x[r], y[r], r == 0, device=r)
+    counted(x[0], z[0], 2, device=0)
+    counted(x[1], z[1], 2.5, device=1)
+
+
+def test_kinds_of_arguments_that_share_a_program_are_all_stored() -> None:
+    x = np.ones((2, 8), np.float32)
+    for compiled in (of_two_kinds.compile(x, config=on(2)), CompiledProgram.from_dir(of_two_kinds.compile(x, config=on(2)).output_dir)):
+        y, z = compiled(x, config=on(2))
+        np.testing.assert_array_equal(y, 2 * x)
+        np.testing.assert_array_equal(z, x * np.array([[2.0], [2.5]], np.float32))
+
+
+TURNED = [2.0]
+
+
+@pl.jit(on_drift="recompile")
+def turned(x: pl.Tensor[[K], pl.FP32], y: pl.Out[pl.Tensor[[K], pl.FP32]]):
+    y[:] = x * TURNED[0]
+
+
+def turn(value: float) -> None:
+    TURNED[0] = value
+
+
+@pl.jit.host
+def turns(x: pl.Tensor[[2, 8], pl.FP32], y: pl.Out[pl.Tensor[[2, 8], pl.FP32]], first: float, second: float):
+    turn(first)
+    turned(x[0], y[0], device=0)
+    turn(second)
+    turned(x[1, 0:4], y[1, 0:4], device=1)
+
+
+def test_a_dynamic_extent_has_one_program_in_an_artifact() -> None:
+    x = np.ones((2, 8), np.float32)
+    y = np.zeros_like(x)
+    CompiledProgram.from_dir(turns.compile(x, y, 3.0, 3.0, config=on(2)).output_dir)(x, y, 3.0, 3.0, config=on(2))
+    np.testing.assert_array_equal(y[:, 0], [3, 3])
+    with pytest.raises(StaleCaptureError, match="what `turned` reads changed between two launches"):
+        turns.compile(x, y, 2.0, 3.0, config=on(2))
+
+
+def test_memory_of_a_gpu_leads_to_the_program_for_its_shape() -> None:
+    """An artifact that was compiled for a device tells shapes apart by the descriptions that it gets of memory there."""
+    programs = [scaled.compile(np.ones(count, np.float32), np.ones(count, np.float32), by=pl.RUNTIME).only("launch") for count in (4, 8)]
+    launch = stored_hosts.StoredLaunch("scaled", (), [(program, {}) for program in programs], str)
+    for program, count in zip(programs, (4, 8), strict=True):
+        memory = DeviceTensor(16, (count,), pl.FP32, "cuda:0")
+        assert launch.compiled({"x": memory, "y": memory, "by": pl.RUNTIME}, None).entry is program

@@ -13,7 +13,7 @@ from tilejit.dtypes import FP32
 from tilejit.errors import ArgumentError, ArtifactError, OptionError, TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.hosts import stored_hosts
-from tilejit.jit.hosts.launching import JitLaunch, run_text
+from tilejit.jit.hosts.launching import JitLaunched, run_text
 from tilejit.jit.hosts.ranks import distributed_config, recorded_only, run_host
 from tilejit.jit.hosts.workers import DistributedWorker
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
@@ -24,7 +24,7 @@ from tilejit.runtime.call.signature import ParamInfo, Signature
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.host import Recorder
-from tilejit.runtime.ranks.launches import LaunchParam
+from tilejit.runtime.ranks.launches import Fixed, LaunchParam, changed_between_launches
 from tilejit.runtime.targets import code_settings, place_of
 from tilejit.types.annotations import DynVar
 
@@ -47,14 +47,8 @@ class _Launch:
             for p in declared
         )
 
-    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
-        return self._entry
-
-    def holds(self, entry: CompiledEntry) -> bool:
-        return True
-
-    def text(self, entry: CompiledEntry) -> str:
-        return f"{self.name}{self.params}{self._text()}"
+    def compiled(self, values: Mapping[str, object], config: RunConfig | None) -> Fixed:
+        return Fixed(self._entry, lambda: f"{self.name}{self.params}{self._text()}")
 
 
 class _Self:
@@ -290,15 +284,20 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
     """A host function with the programs that it launches for such arguments; nothing runs."""
     config = config or RunConfig()  # as the settings are now, also for its calls
     recorder = recorded_only(definition, args, named, config)
-    programs: list[CompiledProgram] = []
-    kernels: list[tuple[object, int, Mapping[str, object]]] = []
-    for target, entry in recorder.launched:
-        assert isinstance(target, JitLaunch)
-        kernels.append((target.kernel, len(programs), target.constants_of(entry)))
-        programs.append(target.program_of(entry))
+    launched = [each for each in recorder.compiled.values() if isinstance(each, JitLaunched)]
+    programs = list({id(each.program): each.program for each in launched}.values())
+    kernels: dict[object, list[stored_hosts.Stored]] = {}
+    for each in launched:
+        stored = kernels.setdefault(each.launch.kernel, [])
+        number = stored_hosts.chosen(stored, each.values)
+        if number is None:
+            stored.append((each.entry, stored_hosts.constants_of(each.values)))
+        elif stored[number][0] is not each.entry:  # one shape of a dynamic extent has the code of another one
+            raise changed_between_launches(each.launch.name)
 
     def programs_of(kernel: object) -> list[tuple[int, Mapping[str, object]]]:
-        return [(number, constants) for known, number, constants in kernels if known is kernel]
+        entries = [each.only("launch") for each in programs]
+        return [(entries.index(entry), constants) for entry, constants in kernels.get(kernel, ())]
 
     parts = Parts(definition.name, programs, {definition.name: definition}, {}, {}, {}, programs_of)
     return DistributedCompiledProgram(parts, distributed_config(config), config)

@@ -18,34 +18,42 @@ from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import DeviceTensor
-from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import LaunchParam
 from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.ranks.standins import Language, bound
-from tilejit.types.annotations import RuntimeMarker, WindowAnnotation
+from tilejit.types.annotations import WindowAnnotation
 
 if TYPE_CHECKING:
     from tilejit.jit.function import JITFunction
+    from tilejit.jit.programs import Found
 
 
-class _Known:
-    """A program that a kernel was compiled to, as long as nothing that it stands on has changed; in doubt it is looked up again."""
+class JitLaunched:
+    """A program that a kernel was compiled to for one kind of arguments, as long as nothing that it stands on has changed; in doubt it is looked up again."""
 
     def __init__(
-        self, program: CompiledProgram, constants: Mapping[str, object], config: RunConfig | None, seen: Sequence[object], watch: Watch | None
+        self, launch: JitLaunch, generation: object, found: Found, values: Mapping[str, object], config: RunConfig | None, watch: Watch | None
     ) -> None:
-        self.program, self.constants, self.config = program, constants, config
-        self._seen, self._watch = seen, watch
+        self.launch, self.program, self.config = launch, found.program, config
+        self.entry = found.program.only("launch")
+        self.values = {name: _without_memory(value) for name, value in values.items()}
+        self._generation, self._seen, self._watch = generation, found.key.seen, watch
         self._ask = watch.asker([watch.questions], set()) if watch is not None else None
 
-    def stands(self, seen: Sequence[object]) -> bool:
+    def holds(self) -> bool:
         """First what is in memory, then what has to be asked, then what asking may have changed."""
-        watch = self._watch
-        if watch is None or seen != self._seen or not watch.same_words():
+        launch, watch = self.launch, self._watch
+        if watch is None or self._generation is not launch.generation or launch.kernel.definition is not launch.definition:
+            return False
+        if settings.snapshot() != self._seen or not watch.same_words():
             return False
         return self._ask is None or (self._ask() and watch.same_words())
+
+    def text(self) -> str:
+        program: Any = self.program.program
+        return program.as_python() if program is not None else self.launch.kernel.definition.digest
 
 
 class JitLaunch:
@@ -53,44 +61,29 @@ class JitLaunch:
 
     def __init__(self, kernel: JITFunction) -> None:
         self.kernel, self.definition = kernel, kernel.definition
-        self._known: dict[object, _Known] = {}
+        self.generation: dict[object, JitLaunched] = {}
+        """What is known since the cache was cleared, by kind of arguments."""
         kernel._cache.when_cleared(self, JitLaunch._forget)
         self.name = kernel.definition.name
         self.params = tuple(_param(param) for param in kernel.definition.params)
 
-    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
-        key = tuple(map(_kind, values.values()))
-        known = self._known.get(key)
+    def compiled(self, values: Mapping[str, object], config: RunConfig | None) -> JitLaunched:
+        key, generation = tuple(map(_kind, values.values())), self.generation
+        known = generation.get(key)
         config = replace(config, distributed_config=None) if config is not None else None  # the same code for every world
-        if known is None or known.config != config or not known.stands(settings.snapshot()):
+        if known is None or known.config != config or not known.holds():
             found = self.kernel._found((), values, config)
             watch = watch_of(found.trace, ()) if self.kernel._policy() != "ignore" else None
-            constants = {name: value for name, value in values.items() if not isinstance(value, np.ndarray | DeviceTensor | RuntimeMarker)}
-            known = self._known[key] = _Known(found.program, constants, config, found.key.seen, watch)
-        return known.program.only("launch")
-
-    def holds(self, entry: CompiledEntry) -> bool:
-        known = [known for known in self._known.values() if known.program.only("launch") is entry]  # several kinds of arguments may have one program
-        seen = settings.snapshot()
-        return bool(known) and self.kernel.definition is self.definition and all(each.stands(seen) for each in known)
-
-    def program_of(self, entry: CompiledEntry) -> CompiledProgram:
-        """The program that an entry belongs to."""
-        return self._of(entry).program
-
-    def constants_of(self, entry: CompiledEntry) -> Mapping[str, object]:
-        """The arguments that became part of it."""
-        return self._of(entry).constants
-
-    def _of(self, entry: CompiledEntry) -> _Known:
-        return next(known for known in self._known.values() if known.program.only("launch") is entry)
+            known = generation[key] = JitLaunched(self, generation, found, values, config, watch)
+        return known
 
     def _forget(self) -> None:
-        self._known.clear()
+        self.generation = {}
 
-    def text(self, entry: CompiledEntry) -> str:
-        program: Any = self.program_of(entry).program
-        return program.as_python() if program is not None else self.kernel.definition.digest
+
+def _without_memory(value: object) -> object:
+    """An argument by its shape and dtype only, where it is an array."""
+    return np.broadcast_to(np.empty((), value.dtype), value.shape) if isinstance(value, np.ndarray) else value
 
 
 def _kind(value: object) -> object:

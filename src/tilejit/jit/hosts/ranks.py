@@ -182,7 +182,7 @@ def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, obje
     return {
         "the version of tilejit": (version, settings.code_settings()),
         "the text of the host function": definition.facts.digest,
-        "the kernels that are launched": [target.text(entry) for target, entry in recorder.launched],
+        "the kernels that are launched": [launched.text() for launched in recorder.compiled.values()],
         "the shapes of the arguments": [(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors],
         "the scalars": scalars,
         "the launches": [(step.rank, step.name, [*map(_shown, step.given)]) for step in recorder.plan.steps],
@@ -301,9 +301,9 @@ def _allocated(param: JitParam, like: ArrayView | None, symbols: Mapping[DynVar,
 
 def call_alone(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> object:
     """A function that takes windows, called directly: a world of one whose windows are the arrays that were given."""
-    definition = kernel.definition
+    target = launch_of(kernel)  # first: a kernel that follows changes has new defaults after it
+    definition = target.definition
     given = bind_arguments(definition, args, named, running=True)
-    target = launch_of(kernel)
     values: dict[str, object] = {}
     copies: list[tuple[Window, Any]] = []
     views = {param.name: view_of(given.values.get(param.name)) if param.kind in ("tensor", "window") else None for param in target.params}

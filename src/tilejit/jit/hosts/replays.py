@@ -11,11 +11,9 @@ import numpy as np
 
 from tilejit.jit.definition import Definition
 from tilejit.jit.hosts.steady_text import Names, names_of
-from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.host import Recorder
-from tilejit.runtime.ranks.launches import Launchable
 from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor
 
 _KEPT = 16
@@ -58,7 +56,7 @@ class Replay:
         self.plan, self.config, self.order = plan, config, tuple(order)
         self._steady = recorder.steady and not any(isinstance(tensor, StackedTensor) or tensor.home is not None for tensor in tensors.values())
         """No Python function of the user takes part, and no tensor stays with a rank."""
-        self._launched: list[tuple[Launchable, CompiledEntry]] = recorder.launched
+        self._launched = list(recorder.compiled.values())
         self._given = [tensor for name, tensor in tensors.items() if name not in new]
         self._new = {name: tensors[name] for name in new}
         self._empty: list[tuple[HostTensor, Any]] = []
@@ -70,7 +68,7 @@ class Replay:
 
     def stands(self, config: RunConfig | None) -> bool:
         """Whether the kernels are still those that would be launched."""
-        return (config is self.config or config == self.config) and all(target.holds(entry) for target, entry in self._launched)
+        return (config is self.config or config == self.config) and all(launched.holds() for launched in self._launched)
 
     def take(self, args: Sequence[object]) -> dict[str, object]:
         """Put other arrays in; gives the new outputs by name."""
@@ -133,4 +131,3 @@ def replays_of(definition: Definition, methods: Collection[str]) -> Replays:
     if found is None or (found.names is not None and not found.names.hold()):
         found = _replays[definition] = Replays(names_of(definition, methods))
     return found
-

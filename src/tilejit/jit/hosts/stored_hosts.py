@@ -20,9 +20,10 @@ from tilejit.frontend.source import block_of, parsed, unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
+from tilejit.runtime.arrays import DeviceTensor
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
-from tilejit.runtime.ranks.launches import LaunchParam
+from tilejit.runtime.ranks.launches import Fixed, LaunchParam
 from tilejit.runtime.ranks.recording import recording
 from tilejit.types.annotations import DynVar, RuntimeMarker
 
@@ -123,30 +124,43 @@ def _read_param(row: Sequence[Any]) -> LaunchParam:
 # reading ----------------------------------------------------------------------------------------------------------------
 
 
-_Stored = tuple[CompiledEntry, Mapping[str, object]]
+Stored = tuple[CompiledEntry, Mapping[str, object]]
 """A compiled program, and the arguments that became part of it."""
 
 
 class StoredLaunch:
     """A kernel of an artifact as a recorder sees it: one of some compiled programs."""
 
-    def __init__(self, name: str, params: Sequence[LaunchParam], entries: Sequence[_Stored], digest: Callable[[], str]) -> None:
+    def __init__(self, name: str, params: Sequence[LaunchParam], entries: Sequence[Stored], digest: Callable[[], str]) -> None:
         self.name, self.params, self._entries, self._digest = name, tuple(params), entries, digest
 
-    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
-        for entry, constants in self._entries:
-            if _takes(entry, values) and all(is_plain(values[name]) and same(values[name], value) for name, value in constants.items()):
-                return entry
-        given = [f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if isinstance(value, np.ndarray)]
-        given += [f"{name}: {value!r}" for name, value in values.items() if not isinstance(value, np.ndarray | RuntimeMarker)]
+    def compiled(self, values: Mapping[str, object], config: RunConfig | None) -> Fixed:
+        number = chosen(self._entries, values)
+        if number is not None:
+            return Fixed(self._entries[number][0], lambda: f"{self.name}{number}{self._digest()}")
+        given = [f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if isinstance(value, np.ndarray | DeviceTensor)]
+        given += [f"{name}: {value!r}" for name, value in values.items() if not _is_open(value)]
         help = "compile the host function with such arguments and store it again"
         raise ArtifactError(f"`{self.name}` was not compiled for {', '.join(given)}", help=help)
 
-    def holds(self, entry: CompiledEntry) -> bool:
-        return True
 
-    def text(self, entry: CompiledEntry) -> str:
-        return f"{self.name}{[known for known, _ in self._entries].index(entry)}{self._digest()}"
+def constants_of(values: Mapping[str, object]) -> dict[str, object]:
+    """The arguments that become part of a program."""
+    return {name: value for name, value in values.items() if not _is_open(value)}
+
+
+def _is_open(value: object) -> bool:
+    return isinstance(value, np.ndarray | DeviceTensor | RuntimeMarker)
+
+
+def chosen(entries: Sequence[Stored], values: Mapping[str, object]) -> int | None:
+    """The place of the program for such arguments."""
+    given = constants_of(values)
+    for number, (entry, constants) in enumerate(entries):
+        alike = given.keys() == constants.keys() and all(is_plain(value) and same(value, constants[name]) for name, value in given.items())
+        if alike and _takes(entry, values):
+            return number
+    return None
 
 
 def _takes(entry: CompiledEntry, values: Mapping[str, object]) -> bool:
@@ -154,11 +168,15 @@ def _takes(entry: CompiledEntry, values: Mapping[str, object]) -> bool:
     symbols: dict[str, int] = {}
     for param in entry.signature.params:
         value = values[param.name]
-        if isinstance(value, np.ndarray):
-            if param.shape is None or value.dtype != param.dtype.numpy or len(param.shape) != value.ndim:
+        if not isinstance(value, np.ndarray | DeviceTensor):
+            if param.shape is not None:
                 return False
-            if any((symbols.setdefault(dim, extent) if isinstance(dim, str) else dim) != extent for dim, extent in zip(param.shape, value.shape, strict=True)):
-                return False
+            continue
+        dtype = param.dtype if isinstance(value, DeviceTensor) else param.dtype.numpy
+        if param.shape is None or value.dtype != dtype or len(param.shape) != len(value.shape):
+            return False
+        if any((symbols.setdefault(dim, extent) if isinstance(dim, str) else dim) != extent for dim, extent in zip(param.shape, value.shape, strict=True)):
+            return False
     return True
 
 

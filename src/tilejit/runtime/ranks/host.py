@@ -19,13 +19,25 @@ from tilejit.errors import (
     ParserSyntaxError,
     ShapeError,
     Span,
-    StaleCaptureError,
     TilejitError,
     TilejitWarning,
 )
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
-from tilejit.runtime.ranks.launches import HostCollective, Launchable, LaunchParam, extents, in_framework, is_constant, on_rank, sample, shown, type_of
+from tilejit.runtime.ranks.launches import (
+    HostCollective,
+    Launchable,
+    Launched,
+    LaunchParam,
+    changed_between_launches,
+    extents,
+    in_framework,
+    is_constant,
+    on_rank,
+    sample,
+    shown,
+    type_of,
+)
 from tilejit.runtime.ranks.places import assigned_name, is_nested, span_of
 from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.recording import record_into, recording
@@ -44,12 +56,11 @@ class Recorder:
     symbols: dict[DynVar, int] = field(default_factory=dict[DynVar, int])
     names: set[str] = field(default_factory=set[str])
     turn: int = 0
-    compiled: dict[object, CompiledEntry] = field(default_factory=dict[object, CompiledEntry])
+    compiled: dict[object, Launched] = field(default_factory=dict[object, Launched])
+    """By function and kind of arguments."""
     private: dict[WindowBuffer, Window] = field(default_factory=dict[WindowBuffer, Window])
     """Signals of collectives that were given none, by target."""
     events: list[Step | HostCollective] = field(default_factory=list["Step | HostCollective"])
-    launched: list[tuple[Launchable, CompiledEntry]] = field(default_factory=list["tuple[Launchable, CompiledEntry]"])
-    """Every compiled function once."""
     framework: str = "numpy"
     parts: list[HostTensor] = field(default_factory=list[HostTensor])
     """What was cut from tensors, in order."""
@@ -204,16 +215,13 @@ class Recorder:
         given = [(param, values[param.name]) for param in target.params]
         key = (target.name, id(target), *(type_of(param, value) for param, value in given))
         known = self.compiled.get(key)
-        if known is not None and target.holds(known):
-            return known
-        found = target.entry({param.name: sample(param, value, self.plan.device) for param, value in given}, self.config)
-        if known is not None and found is not known:  # one call has one program for equal arguments, as an artifact of it has
-            help = "let it be an argument of the kernel, or change it before the host function is called"
-            self.fail(StaleCaptureError, f"what `{target.name}` reads changed between two launches of one call", help=help)
+        if known is not None and known.holds():
+            return known.entry
+        found = target.compiled({param.name: sample(param, value, self.plan.device) for param, value in given}, self.config)
+        if known is not None and found.entry is not known.entry:  # one call has one program for equal arguments, as an artifact of it has
+            raise changed_between_launches(target.name, self.here())
         self.compiled[key] = found
-        if not any(entry is found for _, entry in self.launched):
-            self.launched.append((target, found))
-        return found
+        return found.entry
 
     def _bound(self, target: Launchable, args: Sequence[object], named: dict[str, object]) -> dict[str, object]:
         params = target.params

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from tilejit.dtypes import DType, dtype_of_numpy
-from tilejit.errors import RankStopped, Span
+from tilejit.errors import RankStopped, Span, StaleCaptureError
 from tilejit.ops.ranks import COLLECTIVES
 from tilejit.runtime.arrays import DeviceTensor
 from tilejit.runtime.artifact.compiled import CompiledEntry
@@ -33,6 +33,36 @@ class LaunchParam:
     direction: str = "In"
 
 
+class Launched(Protocol):
+    """What a function was compiled to for one kind of arguments."""
+
+    @property
+    def entry(self) -> CompiledEntry: ...
+
+    def holds(self) -> bool:
+        """Whether arguments of that kind still lead to it. Other kinds may have led to the same code by other answers of Python."""
+        ...
+
+    def text(self) -> str:
+        """Its program, to be compared between processes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Code of an artifact, or of a program that was compiled whole: it stays what it is."""
+
+    entry: CompiledEntry
+    written: Callable[[], str]
+    """Its program."""
+
+    def holds(self) -> bool:
+        return True
+
+    def text(self) -> str:
+        return self.written()
+
+
 class Launchable(Protocol):
     """A function that runs on a rank."""
 
@@ -42,17 +72,15 @@ class Launchable(Protocol):
     @property
     def params(self) -> Sequence[LaunchParam]: ...
 
-    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
+    def compiled(self, values: Mapping[str, object], config: RunConfig | None) -> Launched:
         """The compiled function for such arguments; scalars stay parameters."""
         ...
 
-    def holds(self, entry: CompiledEntry) -> bool:
-        """Whether arguments of the same kinds still lead to that compiled function."""
-        ...
 
-    def text(self, entry: CompiledEntry) -> str:
-        """The program of a compiled function, to be compared between processes."""
-        ...
+def changed_between_launches(name: str, span: Span | None = None) -> StaleCaptureError:
+    """The error for a function that would have to be two programs for arguments that one program is for."""
+    help = "let it be an argument of the kernel, or change it before the host function is called"
+    return StaleCaptureError(f"what `{name}` reads changed between two launches of one call", span=span, help=help)
 
 
 @dataclass(frozen=True, eq=False)
