@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,16 @@ def test_a_slow_question_is_named_once(make_kernel: MakeKernel) -> None:
         for _ in range(6):
             assert called(kernel) == 4.0
     assert len([item for item in caught if issubclass(item.category, TilejitWarning)]) == 1
+
+
+def test_functions_of_math_are_watched_with_their_names(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("import math\n" + ADD.format(options="(on_drift='recompile')", expression="math.sqrt(64)"))
+    assert [called(kernel) for _ in range(3)] == [9.0, 9.0, 9.0]
+    told = str(kernel.explain(np.ones((2, 3), np.float32)))
+    assert "watched: math.sqrt(64)" in told and "asked" not in told
+    names: dict[str, Any] = kernel.definition.function.__globals__
+    names["math"] = types.SimpleNamespace(sqrt=lambda value: value / 4)
+    assert called(kernel) == 17.0
 
 
 def test_iterators_that_run_out_are_drift(make_kernel: MakeKernel) -> None:

@@ -7,6 +7,7 @@ import enum
 import math
 import operator
 import sys
+import types
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -35,6 +36,9 @@ _BUILTIN_NAMES = {id(function): function.__name__ for function in BUILTINS}
 _PURE = (len, min, max, abs, int, float, bool, round, divmod, sum, range, str, tuple, list, pow, sorted, slice, ord, chr, complex, bin, hex, oct)
 PURE = frozenset(map(id, _PURE))
 """Those whose result follows from plain arguments alone."""
+_MATHS = tuple(value for value in vars(math).values() if isinstance(value, types.BuiltinFunctionType) and value.__self__ is math)
+MATHS = frozenset(map(id, _MATHS))
+"""Those of `math`, of which the same is true."""
 
 
 def language_path(value: object) -> str | None:

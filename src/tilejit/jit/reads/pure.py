@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dis
-import math
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from tilejit.frontend.fold import Namespace
-from tilejit.jit.reads.plain import is_plain, is_settled
+from tilejit.jit.reads.plain import MATHS, is_plain, is_settled
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.words import attribute_words, held_words, holds_callable, name_words
 from tilejit.runtime.call.bindings import Word, function_words
 
 _CALLED = (len, min, max, abs, int, float, bool, round, divmod, sum, range)
-_MATHS = frozenset(id(value) for value in vars(math).values() if isinstance(value, types.BuiltinFunctionType))
 _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_DEREF"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _HARMLESS = frozenset(
@@ -118,7 +116,7 @@ def _read(namespace: Namespace, instructions: list[dis.Instruction], place: int,
 
 def _usable(value: object) -> bool:
     if isinstance(value, Callable):  # type: ignore[arg-type]
-        return any(value is function for function in _CALLED) or id(value) in _MATHS
+        return any(value is function for function in _CALLED) or id(value) in MATHS
     return _is_data(value) and not isinstance(value, range | slice)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tilejit.jit.reads.plain import is_open, is_plain, is_settled, same
+from tilejit.jit.reads.plain import MATHS, is_open, is_plain, is_settled, same
 from tilejit.jit.reads.questions import MISSING, followed, is_language
 from tilejit.runtime.call.bindings import (
     IMMUTABLE_TYPE,
@@ -101,6 +101,8 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
         return []
     if not all(is_plain(value) and is_settled(value) and not holds_callable(value) for value in (*args, *keywords.values())):
         return None
+    if id(function) in MATHS:
+        return []
     if isinstance(function, types.BuiltinMethodType):
         return [] if type(function.__self__) in (int, float, str, bytes, tuple) and is_plain(function.__self__) and _is_own(function.__name__) else None
     return pure_words(function, (*args, *keywords.values()))
@@ -137,6 +139,8 @@ def is_same(found: object, known: object) -> bool:
 def _no_content_words(value: object) -> list[Word] | None:
     """Words of an object that has no content because of its class."""
     cls = type(value)
+    if cls is types.ModuleType:
+        return [type_word(value)]
     if issubclass(cls, _WITH_CONTENT) or not looks_up_like(cls, object) or _raw(cls, "__class__") is not vars(object)["__class__"]:
         return None
     return _joined([type_word(value)], version_words(cls))
