@@ -324,7 +324,9 @@ REFUSED = [
     ("z = pl.reinterpret_view(f, pl.INT32, shape=[16, 31])", "a reshape keeps the number of elements: [16, 32] and [16, 31] differ"),
     ("z = pl.reinterpret_view(pl.load(c, [0, 0], [16, 3]), pl.INT16)", "reinterpret_view: 3 elements of 1 bytes are no whole number of 2-byte elements"),
     ("z = pl.reshape(tf, [31, 16])", "reshape keeps the number of elements: [16, 32] has 512, [31, 16] has 496"),
-    ("z = pl.reshape(f, [-1, -1])", "an extent of -1 needs all other extents known while compiling"),
+    ("z = pl.reshape(f, [-1, -1])", "reshape takes positive extents, and one of -1 for what is left, got [-1, -1]"),
+    ("z = pl.reshape(f, [-1, 0])", "reshape takes positive extents, and one of -1 for what is left, got [-1, 0]"),
+    ("z = pl.reshape(f, [-1, 7])", "reshape: [16, 32] cannot be [-1, 7]: 512 is not a multiple of 7"),
     (
         "z = pl.reshape(pl.load(f, [0, 0], [16, 32], valid_shape=[16, 7]), [32, 16])",
         "reshape of Tile[[16, 32], FP32, valid=[16, 7]] to [32, 16]: the valid region would be scattered",

@@ -9,10 +9,11 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import DType
 from tilejit.errors import DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
-from tilejit.frontend.affine import extremes
+from tilejit.frontend.affine import extremes, never_negative
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, extent_of, static_integer
 from tilejit.ops import table
+from tilejit.ops.reshaping import left_over
 from tilejit.tile_ir import dialect as d
 from tilejit.types.enums import TensorLayout
 from tilejit.types.values import ANY, TENSOR_SPACE, BufferType, Dim, ShapedType, TileType, shape_text
@@ -173,18 +174,31 @@ def _is_run(window: d.WindowOp) -> bool:
 
 
 def _inferred_extents(ctx: Context, value: SSAValue, shape: Items) -> list[object]:
-    """`shape` with a single -1 replaced by what is left."""
-    known = [static_integer(item) for item in shape]
-    if -1 not in known:
+    """`shape` with a single -1 replaced by what is left, by the run where it must be: then the division is checked."""
+    if all(static_integer(item) != -1 for item in shape):
         return list(shape)
-    own = d.shaped_type(value).shape
-    rest = [item for item in known if item != -1]
-    if known.count(-1) > 1 or None in rest or not all(isinstance(extent, int) for extent in own):
-        raise ShapeError("an extent of -1 needs all other extents known while compiling")
-    total, left = prod(int(extent) for extent in own), prod(item for item in rest if item is not None)
-    if left == 0 or total % left:
-        raise ShapeError(f"{shape_text(own)} has {total} elements, not a multiple of {left}")
-    return [total // left if item == -1 else item for item in shape]
+    sizes = indices(ctx, shape, "an extent")
+    left = left_over(d.shaped_type(value).shape, tuple(extent_of(size) for size in sizes))
+    whole = _product(ctx, left.factor, [ctx.builder.dim(value, axis) for axis in left.axes])
+    rest = _product(ctx, left.divisor, [sizes[place] for place in left.places])
+    if left.is_exact:
+        found = whole
+    elif isinstance(whole, int) and isinstance(rest, int):
+        found = whole // rest
+    else:
+        if left.places:
+            ctx.builder.check(ctx.index(ctx.scalar_op("maximum", rest, 1)), ctx.index(rest), "the least product of extents beside -1, and theirs")
+        found = ctx.scalar_op("floordiv", whole, rest)
+        multiple = ctx.index(ctx.scalar_op("mul", found, rest))
+        ctx.builder.check(ctx.index(whole), multiple, "the elements to reshape, and the largest multiple of the other extents")
+    return [found if static_integer(item) == -1 else item for item in shape]
+
+
+def _product(ctx: Context, factor: int, sizes: Sequence[SSAValue]) -> object:
+    total: object = factor
+    for size in sizes:
+        total = size if total == 1 else ctx.scalar_op("mul", size, total)
+    return total
 
 
 def make_view(ctx: Context, buffer: SSAValue, extents: Items, dtype: DType, layout: str | None = None) -> SSAValue:
@@ -195,6 +209,7 @@ def make_view(ctx: Context, buffer: SSAValue, extents: Items, dtype: DType, layo
     if any(isinstance(extent, int) and extent <= 0 for extent in shape):
         raise ShapeError(f"an extent must be positive, got {shape_text(shape)}")
     _same_size(ctx, buffer, type, sizes, shape, dtype)
+    _not_negative(ctx, sizes)
     result = BufferType(shape, dtype, layout or type.layout)
     return ctx.builder.view(buffer, [size for size, extent in zip(sizes, shape, strict=True) if not isinstance(extent, int)], result)
 
@@ -218,6 +233,14 @@ def _same_size(ctx: Context, buffer: SSAValue, type: BufferType, sizes: Sequence
         if not isinstance(extent, int):
             right = ctx.scalar_op("mul", size, right)
     ctx.builder.check(ctx.index(left), ctx.index(right), "the sizes in bytes before and after the reshape")
+
+
+def _not_negative(ctx: Context, sizes: Sequence[SSAValue]) -> None:
+    """Refuse negative extents of the run; beside constants the number of elements tells."""
+    computed = [size for size in sizes if static_integer(size) is None]
+    for size in computed if len(computed) > 1 else ():
+        if not never_negative(size, ctx.counts):
+            ctx.builder.check(ctx.index(ctx.scalar_op("maximum", size, 0)), size, "the least extent that a reshape takes, and this one")
 
 
 def slice_buffer(ctx: Context, buffer: SSAValue, args: Mapping[str, object]) -> SSAValue:

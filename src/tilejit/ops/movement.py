@@ -189,9 +189,9 @@ def _infer_reshape(call: Call) -> tuple[ValueType, ...]:
 
 def _solve_one(old: Shape, new: Shape) -> Shape:
     """Equal extents stay as they are where one side has a single run-time extent."""
-    unknown = [i for i, dim in enumerate(new) if dim == ANY]
+    unknown = [i for i, dim in enumerate(new) if not isinstance(dim, int)]
     known = static_shape(old)
-    if known is None or len(unknown) != 1:
+    if known is None or len(unknown) != 1 or new[unknown[0]] != ANY:
         return new
     rest = math.prod(dim for dim in new if isinstance(dim, int))
     return tuple(math.prod(known) // rest if i == unknown[0] and math.prod(known) % rest == 0 else dim for i, dim in enumerate(new))

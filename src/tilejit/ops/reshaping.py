@@ -1,4 +1,4 @@
-"""Where a valid region goes when its array takes another shape: an origin box stays one, or the reshape is refused.
+"""Other shapes of the same elements: what an extent of -1 stands for, and where a valid region goes: an origin box stays one, or the reshape is refused.
 
 Both shapes fall into the smallest groups of dims with as many elements on either side; dims of extent 1 belong to none. A box is
 a product of its parts in the groups, so it stays a box exactly when each part does: in a group of one dim on either side it is
@@ -11,7 +11,39 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tilejit.types.values import ANY, Dim
+from tilejit.errors import ShapeError
+from tilejit.types.values import ANY, Dim, Shape, shape_text
+
+
+class LeftOver(NamedTuple):
+    """The extent that -1 stands for: `factor` times the old extents of `axes`, over `divisor` times the new extents at `places`."""
+
+    factor: int
+    axes: tuple[int, ...]
+    divisor: int
+    places: tuple[int, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the division leaves nothing over, whatever the run-time extents are."""
+        return self.divisor == 1 and not self.places
+
+
+def left_over(old: Shape, new: Shape) -> LeftOver:
+    """What is left for the one extent of -1 in a new shape; extents of one name cancel."""
+    if new.count(-1) != 1 or any(isinstance(extent, int) and extent < 1 and extent != -1 for extent in new):
+        raise ShapeError(f"reshape takes positive extents, and one of -1 for what is left, got {shape_text(new)}", help="write the other extents out")
+    axes = [axis for axis, extent in enumerate(old) if not isinstance(extent, int)]
+    places = [place for place, extent in enumerate(new) if not isinstance(extent, int)]
+    for place in list(places):
+        same = next((axis for axis in axes if old[axis] == new[place] != ANY), None)
+        if same is not None:
+            axes.remove(same)
+            places.remove(place)
+    total, rest = (math.prod(extent for extent in shape if isinstance(extent, int) and extent != -1) for shape in (old, new))
+    if not axes and not places and total % rest:
+        raise ShapeError(f"reshape: {shape_text(old)} cannot be {shape_text(new)}: {total} is not a multiple of {rest}", help="check the product of the extents")
+    return LeftOver(*((total // rest, tuple(axes), 1) if total % rest == 0 else (total, tuple(axes), rest)), tuple(places))
 
 
 class Scaled(NamedTuple):

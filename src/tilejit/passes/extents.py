@@ -14,7 +14,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import Builder, apply_args
 from tilejit.tile_ir.origins import extent_source
-from tilejit.types.values import ANY, BufferType, Dim, ScalarType
+from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim, ScalarType
 
 
 def extents_of(value: SSAValue, builder: Builder, outside: Callable[[SSAValue], bool]) -> list[SSAValue]:
@@ -49,12 +49,16 @@ def extent_of(value: SSAValue, axis: int, builder: Builder, outside: Callable[[S
 
 
 def _at_hand(scalar: SSAValue, builder: Builder, outside: Callable[[SSAValue], bool]) -> SSAValue | None:
-    """A scalar operand as it can be had outside: itself, a constant, or an extent."""
+    """A scalar operand as it can be had outside: itself, a constant, an extent, or computed again from such."""
     owner = scalar.owner
     if outside(scalar):
         return scalar
     if isinstance(owner, d.ConstOp):
         return builder.const(int(owner.value))
+    if isinstance(owner, d.ApplyOp) and owner.op in EXTENT_OPERATIONS and isinstance(d.type_of(scalar), ScalarType):
+        operands = [_at_hand(operand, builder, outside) for operand in owner.args]
+        again = [operand for operand in operands if operand is not None]
+        return builder.insert(owner.clone(dict(zip(owner.args, again, strict=True)))).results[0] if len(again) == len(operands) else None
     return extent_of(owner.source, owner.axis, builder, outside) if isinstance(owner, d.DimOp) else None
 
 

@@ -14,6 +14,7 @@ from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.reach import combined, form_of
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of, without_value
 from tilejit.ops.binding import Bound, Kind, bind
+from tilejit.ops.reshaping import left_over
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType
@@ -58,7 +59,8 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
             where = ops.table()["where"]
             chosen = [bound.args[name] for name in bound.row.param_names if name != "tmp"]
             bound = bound._replace(row=where, args=dict(zip(where.param_names, chosen, strict=True)))
-        args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}
+        given = {**bound.args, "shape": _without_rest(bound.args, fresh)} if bound.row.name == "reshape" else bound.args
+        args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in given.items()}
         results = bound.row.infer(Call(bound.row, bound.level, args))
     except (TilejitError, _NotKnown):
         return UNKNOWN
@@ -274,6 +276,27 @@ def _result(type: object) -> Abstract:
     if isinstance(type, (BufferType, TileType)):
         return type
     return RuntimeValue(type.dtype) if isinstance(type, ScalarType) else UNKNOWN
+
+
+def _without_rest(args: Mapping[str, object], fresh: FreshDim) -> Items:
+    """The new shape of a reshape with what is left in place of -1."""
+    items, input = items_of(args["shape"]), args["input"]
+    places = [place for place, item in enumerate(items) if number_of(item) == -1]
+    if not places or not isinstance(input, (BufferType, TileType)):
+        return Items(items)
+    sizes = [extent if (extent := extent_of(item)) is not None else ANY for item in items]
+    left = left_over(input.shape, tuple(sizes))
+    whole = _product(left.factor, [input.shape[axis] for axis in left.axes], fresh)
+    rest = _product(left.divisor, [sizes[place] for place in left.places], fresh)
+    found = operator("FloorDiv", whole, rest, fresh) if isinstance(whole, Extent) or isinstance(rest, Extent) else Static(left.factor // left.divisor)
+    return Items(tuple(found if place in places else item for place, item in enumerate(items)))
+
+
+def _product(factor: int, extents: Sequence[Dim], fresh: FreshDim) -> Abstract:
+    total: Abstract = Static(factor)
+    for extent in extents:
+        total = operator("Mult", total, Extent(extent if isinstance(extent, DynDim) else fresh()), fresh)
+    return total
 
 
 # structural ops -------------------------------------------------------------------------------------------------------

@@ -300,7 +300,7 @@ class OutputFinder(Specializer):
 def is_told(extent: Dim, params: Mapping[str, Abstract]) -> bool:
     """Whether an extent is one of the parameters', or computed from those."""
     carried = {dim for type in params.values() if isinstance(type, BufferType) for dim in type.shape}
-    return all(not isinstance(dim, OwnDim) or dim in carried for dim in made_of(extent))
+    return extent != ANY and all(not isinstance(dim, OwnDim) or dim in carried for dim in made_of(extent))
 
 
 def _inner(node: ast.expr | None) -> ast.expr | None:
