@@ -138,6 +138,43 @@ def test_functions_of_math_are_watched_with_their_names(make_kernel: MakeKernel)
     assert called(kernel) == 17.0
 
 
+DICTS = """
+class Shown(dict):
+    def items(self):
+        return [("q", 99)]
+class Mapping:
+    def keys(self):
+        return ["b", "a"]
+    def __getitem__(self, key):
+        return {"a": 5, "b": 7}[key]
+def weighed(**given):
+    return sum((place + 1) * value for place, value in enumerate(given.values()))
+PLAIN, SHOWN, MAPPING = {"x": 1, "y": 2}, Shown(x=3, y=4), Mapping()
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [("weighed(**PLAIN)", 5), ("weighed(**SHOWN)", 11), ("weighed(**MAPPING)", 17), ("weighed(**{**PLAIN, 'z': 3})", 14), ("len({**SHOWN})", 2)],
+)
+def test_dicts_of_python_are_taken_apart_by_their_keys_as_python_does(expression: str, value: int, make_kernel: MakeKernel) -> None:
+    for _ in range(2):  # the second comes from the disk
+        kernel = make_kernel(DICTS + ADD.format(options="(on_drift='recompile')", expression=expression))
+        assert [called(kernel) for _ in range(3)] == [value + 1.0] * 3
+    names: dict[str, Any] = kernel.definition.function.__globals__
+    names["PLAIN"]["x"] = 10
+    names["SHOWN"]["w"] = 0
+    names["MAPPING"] = {"a": 1}
+    assert called(kernel) == eval(expression, names) + 1.0
+
+
+def test_what_numpy_does_about_floats_decides_nothing(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("import numpy as np\nA, Z = np.float64(1), np.float64(0)\n" + ADD.format(options="", expression="1.0 if A / Z > 5 else 0.0"))
+    with np.errstate(all="raise"):
+        assert called(kernel) == 2.0
+    assert called(kernel) == 2.0
+
+
 def test_iterators_that_run_out_are_drift(make_kernel: MakeKernel) -> None:
     kernel = make_kernel("IT = iter([3, 4, 5, 6, 7, 8])\n" + ADD.format(options="(on_drift='recompile')", expression="next(IT)"))
     assert [called(kernel), called(kernel)] == [4.0, 5.0]

@@ -7,8 +7,10 @@ import builtins
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import CellType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from tilejit.errors import (
     InvalidOperationError,
@@ -151,6 +153,9 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
 def guarded(what: str | ast.AST, function: Callable[..., object], *args: object, **kwargs: object) -> object:
     """`function(*args)` while compiling; what it raises becomes an error of the kernel text."""
     try:
+        if isinstance(function, BuiltinFunctionType) and any(isinstance(item, np.generic) for item in args):
+            with np.errstate(all="ignore"):  # an operator gives what it gives, whatever np.seterr says now: it is not asked again at each call
+                return function(*args, **kwargs)
         return function(*args, **kwargs)
     except TilejitError:
         raise

@@ -349,8 +349,8 @@ _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_
 """What traces do not share with those that they are forked from."""
 
 
-_UNNAMED = ("len", "type", "sorted")
-"""What is asked without a word in the text: unpacking asks for the length, a container that the kernel takes over for its type, a set in order."""
+_UNNAMED = ("len", "type", "sorted", "keys")
+"""What is asked without a word in the text: `*` asks for the length, `**` for the keys, a container that the kernel takes over for its type, a set in order."""
 
 
 def _failure(error: Exception) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import UnsupportedFeatureError, in_body
 from tilejit.jit.reads.handles import holds_handle, is_handle
-from tilejit.jit.specialize.iterate import iterated, member_nodes, static_node, taken_apart
+from tilejit.jit.specialize.iterate import member_nodes, static_node
 from tilejit.jit.specialize.nodes import at
 from tilejit.jit.specialize.values import UNKNOWN, Items, Static
 
@@ -40,10 +40,11 @@ def pairs(body: Expressions, node: ast.expr) -> list[tuple[Folded, Folded]] | No
     """Keys and members of what is taken apart by `**`; None: they are not known."""
     text, value = body.fold(node)
     if isinstance(value, Static) and is_handle(value.value):
-        method = at(ast.Attribute(node, "items", ast.Load()), node)
-        rows = iterated(body, at(ast.Call(method, [], []), node)) or []
-        both = at(ast.Tuple([node, node], ast.Load()), node)
-        return [(key, item) for row in rows for (_, key), (_, item) in [taken_apart(body, both, row)]]
+        trace = body.specializer.trace
+        listed = trace.ask("call", trace.ask("attr", value.value, "keys"), (), {})  # Python asks for these, whatever `items` says
+        keys = [cast("Static", key).value for key in body.members(Static(listed), node)]
+        rows = [(key, trace.ask("item", value.value, key)) for key in keys]
+        return [((static_node(body, key, node), Static(key)), (static_node(body, item, node), Static(item))) for key, item in rows]
     found = members(body, text, value, node) if isinstance(value, Items) or (isinstance(value, Static) and isinstance(value.value, dict)) else None
     return [((static_node(body, key, node), Static(key)), item) for key, item in found.items()] if found is not None else None
 
