@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+import tilejit.language.distributed as pld
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import StaleCaptureError, TilejitWarning, UnsupportedFeatureError
 from tilejit.jit.reads.plain import another
@@ -606,3 +607,19 @@ def test_what_programs_are_built_from_does_not_make_names_look_assigned(monkeypa
     assert pl.find("tile").scatter is not pl.tile.scatter and pl.assigned(["tile.scatter"]) == ()  # type: ignore[attr-defined]
     monkeypatch.setattr(pl.tile, "scatter", object())
     assert pl.assigned(["tile.scatter", "tile.gather"]) == ("tile.scatter",)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("space", ["pl.tile", "pld.tile", "pld.tensor", "pl", "pld"])
+def test_what_somebody_assigns_in_the_language_is_watched_like_a_value(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch, space: str) -> None:
+    """Names of programs for several ranks too, and of the groups in them."""
+    owner: object = {"pl": pl, "pld": pld}[space.partition(".")[0]]
+    for name in space.split(".")[1:]:
+        owner = getattr(owner, name)
+    text = f"@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x * {space}.factor\n"
+    monkeypatch.setattr(owner, "factor", 2.0, raising=False)
+    kernel = make_kernel(text, pld=pld)
+    assert called(kernel) == called(kernel) == 2.0
+    monkeypatch.setattr(owner, "factor", 3.0)
+    assert called(make_kernel(text, pld=pld)) == 3.0
+    with pytest.raises(StaleCaptureError, match="factor"):
+        called(kernel)

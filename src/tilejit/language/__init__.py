@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 _NAMES: dict[str, str] = {
@@ -42,10 +42,11 @@ NAMESPACES = ("tensor", "tile", "system", "array", "prefetch")
 
 
 class Namespace:
-    """`pl.tensor`, `pl.tile`, …: the ops that have a spelling there."""
+    """`pl.tensor`, `pl.tile`, `pld.tile`, …: the ops that have a spelling there."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, shown: str) -> None:
         self.__name__ = name
+        self.__qualname__ = shown
         self.loaded: dict[str, object] = {}
         """What was looked up so far."""
 
@@ -54,7 +55,7 @@ class Namespace:
             raise AttributeError(name)
         found = _member_of_namespace(self.__name__, name)
         if found is None:
-            raise _missing(f"pl.{self.__name__}", name, dir(self))
+            raise _missing(repr(self), name, dir(self))
         self.__dict__[name] = self.loaded[name] = found
         return found
 
@@ -64,7 +65,7 @@ class Namespace:
         return sorted({*ops.public_names(self.__name__), *_ENUMS_IN_NAMESPACE.get(self.__name__, ())})
 
     def __repr__(self) -> str:
-        return f"pl.{self.__name__}"
+        return self.__qualname__
 
 
 _ENUMS_IN_NAMESPACE = {"tile": ("MaskPattern",)}
@@ -90,7 +91,7 @@ def find(name: str) -> object | None:
     if name in _NAMES:
         return getattr(import_module(_NAMES[name]), name)
     if name in NAMESPACES:
-        return Namespace(name)
+        return Namespace(name, f"pl.{name}")
     if name in _ALIASES:
         return _alias(_ALIASES[name])
     for module, table in _TABLES.items():
@@ -123,16 +124,20 @@ def __getattr__(name: str) -> object:
 
 def assigned(names: Sequence[str]) -> tuple[str, ...]:
     """Which of these names somebody has assigned: they are not the language's own any more. Nothing is loaded."""
-    return tuple(name for name in names if _is_assigned(name))
+    return assigned_in(globals(), _LOADED, names)
 
 
-def _is_assigned(name: str) -> bool:
+def assigned_in(own: Mapping[str, object], loaded: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the names, `exp` or `tile.full`, that a module has and did not load itself."""
+    return tuple(name for name in names if _is_assigned(own, loaded, name))
+
+
+def _is_assigned(own: Mapping[str, object], loaded: Mapping[str, object], name: str) -> bool:
     first, _, second = name.partition(".")
-    own = globals()
-    if first in own and own[first] is not _LOADED.get(first, _MISSING):
+    if first in own and own[first] is not loaded.get(first, _MISSING):
         return True
     group = own.get(first)
-    return bool(second) and isinstance(group, Namespace) and second in vars(group) and vars(group)[second] is not group.loaded.get(second, _MISSING)
+    return bool(second) and isinstance(group, Namespace) and _is_assigned(vars(group), group.loaded, second)
 
 
 def public_names() -> list[str]:
