@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -245,3 +248,67 @@ def test_an_output_whose_shape_cannot_be_told_is_an_error_with_a_help() -> None:
     x, out = torch.randn(2, 6), torch.zeros(4, 6)
     placed.as_torch_op("tilejit_test::placed_into", in_place=True)(x, out, 1)
     torch.testing.assert_close(out[1:3], x)
+
+
+RELOADED = """
+import tilejit.language as pl
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = x * {factor}
+
+op = kernel.as_torch_op("tilejit_test::reloaded")
+"""
+
+
+def test_a_module_that_is_loaded_again_brings_its_operator_to_all_who_call_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "with_operator.py").write_text(RELOADED.format(factor=2.0))
+    module = importlib.import_module("with_operator")
+    first, x = module.op, torch.ones(2, 3)
+    graph = torch.compile(lambda x: first(x) + 1, backend="aot_eager", fullgraph=True)
+    assert first(x)[0, 0] == 2 and graph(x)[0, 0] == 3
+    (tmp_path / "with_operator.py").write_text(RELOADED.format(factor=30.0))
+    importlib.reload(module)
+    assert module.op(x)[0, 0] == first(x)[0, 0] == torch.ops.tilejit_test.reloaded(x)[0, 0] == 30 and graph(x)[0, 0] == 31
+
+
+def test_a_name_has_one_kernel() -> None:
+    def made(factor: float) -> Any:
+        @pl.jit
+        def local(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = pl.mul(x, factor)
+
+        return local
+
+    class Layer:
+        @pl.jit
+        def method(self, x: pl.Tensor, out: pl.Out[pl.Tensor]):  # type: ignore[no-untyped-def]
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = pl.mul(x, 2.0)
+
+    op, x = made(2.0).as_torch_op("tilejit_test::one_kernel"), torch.ones(2, 3)
+    assert renamed.as_torch_op("tilejit_test::renamed") and renamed.as_torch_op("tilejit_test::renamed")
+    both.as_torch_op("tilejit_test::forward", backward=both_backward)
+    first, second = Layer(), Layer()
+    first.method.as_torch_op("tilejit_test::method")
+    cases: list[tuple[Any, str]] = [
+        (lambda: made(3.0).as_torch_op("tilejit_test::one_kernel"), r"another kernel `.*local`[\s\S]*tilejit_test::local_2"),
+        (lambda: renamed.as_torch_op("tilejit_test::one_kernel"), r"is the kernel `.*local`: `.*renamed` would take its place"),
+        (lambda: renamed.as_torch_op("tilejit_test::forward_backward"), r"is the kernel `.*both_backward`"),
+        (lambda: both.as_torch_op("tilejit_test::forward", backward=half), r"is the kernel `.*both_backward`"),
+        (lambda: second.method.as_torch_op("tilejit_test::method"), r"another kernel `.*method`"),
+        (lambda: renamed.as_torch_op("aten::relu"), r"`aten::relu` that is no kernel[\s\S]*mylib::renamed_2"),
+    ]
+    for attempt, message in cases:
+        with pytest.raises(ArgumentError, match=message):
+            attempt()
+    assert op(x)[0, 0] == 2.0
+
+
+@pl.jit
+def half(grad_total: pl.Tensor, grad_x: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        grad_x[:] = pl.mul(grad_total, 0.5)

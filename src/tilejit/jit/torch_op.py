@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.errors import ArgumentError, PlatformError, did_you_mean
 from tilejit.jit.definition import Definition
+from tilejit.jit.disk.kernels import kernel_name
 from tilejit.jit.specialize.arguments import stays_runtime
 from tilejit.jit.specialize.effects import write_of
 from tilejit.jit.specialize.signature import JitParam
@@ -100,11 +101,46 @@ def as_torch_op(kernel: JITFunction, name: str, backward: object, in_place: bool
         raise PlatformError(f"an operator of torch needs torch: {error}", help="pip install 'tilejit[torch]'") from None
     _check_name(kernel.definition, name)
     op = op_of(kernel, in_place, config)
-    if backward is None:
+    derived = backward_of(op, backward, config) if backward is not None else None
+    wanted = {name: kernel} if derived is None else {name: kernel, f"{name}_backward": derived.op.kernel}
+    for each, owner in wanted.items():
+        _check_free(each, owner, torch_op.exists(each))
+    _registered.update(wanted)
+    if derived is None:
         return torch_op.register(name, op)
-    derived = backward_of(op, backward, config)
     torch_op.register(f"{name}_backward", derived.op)
     return torch_op.register(name, op, derived, f"{name}_backward")
+
+
+_registered: dict[str, JITFunction] = {}
+"""By the name of an operator: its kernel."""
+
+
+def _check_free(name: str, kernel: JITFunction, exists: bool) -> None:
+    """A name has one kernel, and that of a module that is loaded again takes its place, for all who call it; another one would, unnoticed by them."""
+    known = _registered.get(name)
+    if not exists or (known is not None and _is_same(known, kernel)):
+        return
+    own, space = kernel.definition.name, "mylib" if known is None else name.partition("::")[0]
+    if known is None:
+        what = f"torch has an operator `{name}` that is no kernel"
+    elif kernel_name(known.definition) != kernel_name(kernel.definition):
+        what = f"the operator `{name}` is the kernel `{kernel_name(known.definition)}`: `{kernel_name(kernel.definition)}` would take its place"
+    else:
+        what = f"the operator `{name}` is another kernel `{kernel_name(kernel.definition)}`: functions and objects make a new one each time"
+    raise ArgumentError(what, help=f'choose another name, such as {own}.as_torch_op("{space}::{own}_2"), or call as_torch_op once and keep the operator')
+
+
+def _is_same(known: JITFunction, kernel: JITFunction) -> bool:
+    """Whether one is the other, or what its module has under that name since it was loaded again."""
+    if known is kernel:
+        return True
+    functions = (known.origin(), kernel.origin())
+    if known._bound_as is not None or kernel._bound_as is not None or kernel_name(known.definition) != kernel_name(kernel.definition):
+        return False
+    alike = len({getattr(function, "__code__", function) for function in functions}) == 1
+    makes_one = "<locals>" not in kernel.definition.function.__qualname__
+    return makes_one or (alike and not any(getattr(function, "__closure__", None) for function in functions))
 
 
 def _check_name(definition: Definition, name: object) -> None:

@@ -53,6 +53,12 @@ class Gradient(Protocol):
     def gradients(self) -> Mapping[str, int]: ...
 
 
+def exists(name: str) -> bool:
+    """Whether torch has an operator of that name."""
+    space, _, short = name.partition("::")
+    return hasattr(getattr(torch.ops, space), short)
+
+
 def register(name: str, op: Op, gradient: Gradient | None = None, backward: str = "") -> Callable[..., Any]:
     """An operator of torch that runs `op`; `backward` names the operator, registered before, that computes `gradient`."""
 
