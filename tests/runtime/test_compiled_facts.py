@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
 import pydoc
@@ -63,6 +64,26 @@ def test_it_is_pickled_as_its_directory(add: CompiledProgram) -> None:
     assert again == add
     a, b = data(), data()
     np.testing.assert_array_equal(again(a, b), a + b)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "a2a3", "reference"])
+def test_of_two_programs_in_one_directory_none_is_taken_for_the_other(tmp_path: Path, platform: str) -> None:
+    """The second one is there: a pickle of the first says so, and neither is equal to the other though both are of one path."""
+    first, first_text = ir.compile(binary("FP32"), platform=platform, output_dir=tmp_path), b""
+    if platform != "reference":
+        first_text = pickle.dumps(first)
+        assert pickle.loads(first_text) == first
+    second = ir.compile(binary("FP32", "pl.mul(a, b)"), platform=platform, output_dir=tmp_path)
+    assert first != second and len({first, second}) == 2 and str(first) == str(second)
+    assert copy.copy(first) is copy.deepcopy(first) is first
+    if platform == "reference":
+        return
+    for attempt in (lambda: pickle.loads(first_text), lambda: pickle.dumps(first)):
+        with pytest.raises(ArtifactError, match=r"holds another program now[\s\S]*an output_dir of its own"):
+            attempt()
+    assert pickle.loads(pickle.dumps(second)) == second == CompiledProgram.from_dir(tmp_path) != first
+    again = ir.compile(binary("FP32"), platform=platform, output_dir=tmp_path)
+    assert pickle.loads(first_text) == again == first
 
 
 def test_a_program_of_the_reference_is_not_portable() -> None:

@@ -59,8 +59,8 @@ class DirectoryPath(str):
 _CLASS_DOC = """A compiled program: call it with all parameters to work in place, or without its outputs to have them returned.
 
 It is also the path of its artifact directory: `str(c)`, `os.fspath(c)` and `c.output_dir` write that directory when it is not there yet.
-Equality and hash are those of the path: a program equals another one, a `str` or an `os.PathLike` with the same path, and hashes like the `str`;
-comparing and hashing write nothing. Pickling stores the path.
+Equality and hash are those of the path: a program equals a `str` or an `os.PathLike` with the same path, and hashes like the `str`; another program must
+be the same code too. Comparing and hashing write nothing. Pickling stores the path and what must be found there. A copy of a program is the program.
 """
 
 
@@ -316,19 +316,46 @@ class CompiledProgram(NativeCallable):
         if self is other:
             return True
         if isinstance(other, CompiledProgram):
-            return self._directory == other._directory
+            return self._directory == other._directory and self._identity == other._identity
         return self._directory == os.fspath(cast("str", other)) if isinstance(other, str | os.PathLike) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._directory)
 
+    @lazy
+    def _identity(self) -> str:
+        """What it is, wherever it lies: one directory can be written by several programs, one after the other."""
+        text = self._stages.get("python") if not self._artifact.portable else None
+        return self._artifact.identity + (text.text() if text is not None else "")
+
+    def __copy__(self) -> CompiledProgram:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> CompiledProgram:
+        return self
+
     def __reduce__(self) -> tuple[object, ...]:
         if not self._artifact.portable:
             raise TypeError(f"{self.name} cannot be pickled: on `{self.platform}` there is no code that another process could load")
-        return (CompiledProgram.from_dir, (str(self),))
+        path = str(self)
+        _check_holds(path, directory.open_directory(path)[0], self._artifact.identity)
+        return (_from_pickle, (path, self._artifact.identity))
 
 
 enable(CompiledProgram)
+
+
+def _from_pickle(path: str, identity: str) -> CompiledProgram:
+    """The program that was pickled."""
+    found = CompiledProgram.from_dir(path)
+    _check_holds(path, found.artifact, identity)
+    return found
+
+
+def _check_holds(path: str, there: Artifact, identity: str) -> None:
+    if there.identity != identity:
+        what = f"{path} holds another program now than the one that is pickled"
+        raise ArtifactError(what, help="compile each program with an output_dir of its own, or leave output_dir out")
 
 
 def _own_artifacts() -> str:

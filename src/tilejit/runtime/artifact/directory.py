@@ -189,7 +189,7 @@ def open_directory(path: str) -> tuple[Artifact, tuple[Stage, ...]]:
         files = {str(name): str(file) for name, file in cast("list[Any]", fields["stages"])}
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{os.path.join(path, META)} is malformed: {error!r}", help=_AGAIN) from None
-    artifact = read_artifact(fields, lambda name: _checked(path, name, rows))
+    artifact = read_artifact(fields, lambda name: _checked(path, name, rows), {name: row.sha256 for name, row in rows.items()})
     if not artifact.portable:
         raise ArtifactError(
             f"{artifact.name} was compiled for `{artifact.platform}` without code that another process could load",

@@ -7,10 +7,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, cast
 
 from tilejit.dtypes import DTYPES
 from tilejit.errors import ArtifactError, SourceText, Span
+from tilejit.lazy import lazy
 from tilejit.runtime.call.failures import Failure
 from tilejit.runtime.call.signature import ParamInfo, Signature
 
@@ -55,6 +57,15 @@ class Artifact:
     """What the target's loader has to know about the sections, as JSON."""
     sections: Mapping[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]], repr=False)
     """Named byte strings, fetched only when they are to be loaded or written; none: nothing that another process could load."""
+    digests: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+    """SHA-256 of sections, where it is known without fetching them."""
+
+    @lazy
+    def identity(self) -> str:
+        """A digest of all that it is; the same once it was written and read again."""
+        known = {name: self.digests.get(name) or hashlib.sha256(fetch()).hexdigest() for name, fetch in self.sections.items()}
+        fields = {**json.loads(self.described()), "digests": known}  # read back: JSON knows no tuples, and its keys are texts
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     @property
     def portable(self) -> bool:
@@ -103,8 +114,8 @@ def read_fields(meta: bytes, where: str = META, sound: bool = False) -> dict[str
     return fields
 
 
-def read_artifact(fields: dict[str, Any], fetch: Callable[[str], bytes]) -> Artifact:
-    """The artifact of a description; `fetch` gets its other sections when they are needed."""
+def read_artifact(fields: dict[str, Any], fetch: Callable[[str], bytes], digests: Mapping[str, str] = MappingProxyType({})) -> Artifact:
+    """The artifact of a description; `fetch` gets its other sections when they are needed, of which `digests` are known."""
     try:
         return Artifact(
             fields["name"],
@@ -114,6 +125,7 @@ def read_artifact(fields: dict[str, Any], fetch: Callable[[str], bytes]) -> Arti
             fields["versions"],
             dict(fields["facts"]),
             {str(name): partial(fetch, str(name)) for name in fields["sections"]},
+            digests,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(f"the artifact's description is malformed: {error!r}", help=_AGAIN) from None
