@@ -11,6 +11,7 @@ from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.gather import PATTERNS
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import same_scalar, sources_of
 from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import Builder, apply_args
 from tilejit.tile_ir.origins import extent_source
@@ -34,6 +35,9 @@ def extent_of(value: SSAValue, axis: int, builder: Builder, outside: Callable[[S
     if parameter is not None:
         return builder.dim(*parameter)
     owner = value.owner
+    made = _made_with(value, axis)
+    if made is not None and (found := _at_hand(made, builder, outside)) is not None:
+        return found
     if isinstance(owner, d.ApplyOp):
         source = extent_source(owner, list(owner.results).index(value), axis)  # type: ignore[arg-type]
         if isinstance(source, tuple):
@@ -46,6 +50,33 @@ def extent_of(value: SSAValue, axis: int, builder: Builder, outside: Callable[[S
         span=owner.span if isinstance(owner, d.TileOp) else None,
         help="store the value into a tensor made by pl.create_tensor instead",
     )
+
+
+def _made_with(value: SSAValue, axis: int) -> SSAValue | None:
+    """The scalar that a buffer was made with as an extent; of one that a branch or loop hands out, the one that all ways give it."""
+    owner = value.owner
+    if isinstance(owner, d.CreateOp | d.ViewOp):
+        return owner.extents[sum(not isinstance(dim, int) for dim in d.shaped_type(value).shape[:axis])]
+    if isinstance(owner, d.WindowOp):
+        return [extent for place, extent in enumerate(owner.extents) if place not in owner.drop][axis]
+    if not isinstance(owner, d.IfOp | d.ForOp):
+        return None
+    sources = sources_of(value) or []
+    found = [made for source in sources if source is not value and (made := _made_with(source, axis)) is not None]
+    return found[0] if len(found) == len(sources) and all(_equal(found[0], other) for other in found[1:]) else None
+
+
+def _equal(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two scalars are the same number because they are computed alike."""
+    if same_scalar(one, other):
+        return True
+    first, second = one.owner, other.owner
+    if isinstance(first, d.DimOp) and isinstance(second, d.DimOp):
+        dims = [d.shaped_type(dim.source).shape[dim.axis] for dim in (first, second)]
+        return (first.source is second.source and first.axis == second.axis) or (dims[0] == dims[1] != ANY)
+    if not isinstance(first, d.ApplyOp) or not isinstance(second, d.ApplyOp) or first.op != second.op or first.op not in EXTENT_OPERATIONS:
+        return False
+    return all(_equal(left, right) for left, right in zip(first.args, second.args, strict=True))
 
 
 def _at_hand(scalar: SSAValue, builder: Builder, outside: Callable[[SSAValue], bool]) -> SSAValue | None:

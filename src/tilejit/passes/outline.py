@@ -15,7 +15,8 @@ from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.extents import extent_of, extents_of
 from tilejit.passes.kernels import Kernel, Reload, direction, name_hint
-from tilejit.passes.rewriting import Before, has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
+from tilejit.passes.leaving import Leaving
+from tilejit.passes.rewriting import Before, has_uses, is_buffer, is_neutral, is_operator, remove, splice
 from tilejit.passes.valid import ValidExtents
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import ancestor_in
@@ -65,7 +66,7 @@ class _Outliner:
         for op in list(block.ops):
             if is_operator(op):
                 run.append(op)
-            elif _is_neutral(op):
+            elif is_neutral(op):
                 if run and isinstance(op, d.DimOp) and self.known_before(op, run):
                     continue
                 if not any(operand in _results(run) for operand in op.operands):
@@ -188,18 +189,21 @@ class _Outliner:
             return
         yielded = list(terminator.values)
         crossing: dict[SSAValue, SSAValue] = {}
+        leaving = Leaving(self.program, op)
+        outside: dict[SSAValue, SSAValue] = {}
         for value in yielded:
             if is_buffer(value) or isinstance(value.owner, d.ConstOp):
-                _hoist(value, op)
+                outside[value] = leaving.outside(value)
             elif block.is_ancestor(value.owner) and value not in crossing:
                 crossing[value] = self.room_for(value, block, anchor)
         kernel = Kernel(self.kernel_name(op.static("name_hint")))
         for argument in block.args:
             kernel.inside[argument] = _block_index(kernel.body, name_of(argument))
         body = [inner for inner in block.ops if inner is not terminator]
-        self.finish(kernel, body, crossing, anchor, op.blocks, op.options)
+        self.finish(kernel, body, {**leaving.copied, **crossing}, anchor, op.blocks, op.options)
+        outside |= crossing
         for result, value in zip(op.results, yielded, strict=True):
-            outer = crossing.get(value, value)
+            outer = outside.get(value, value)
             if value in crossing and isinstance(d.type_of(value), ScalarType):
                 outer = anchor.read(outer, [anchor.const(0)])
                 self.reads.append(outer)
@@ -218,7 +222,7 @@ class _Outliner:
 
     def direct_launch(self, op: d.RegionOp, anchor: Before) -> bool:
         """`with pl.spmd(n): self.kernel(...)` needs no kernel around the kernel."""
-        calls = [inner for inner in op.body.block.ops if not isinstance(inner, d.YieldOp) and not _is_neutral(inner)]
+        calls = [inner for inner in op.body.block.ops if not isinstance(inner, d.YieldOp) and not is_neutral(inner)]
         if len(calls) != 1 or not isinstance(calls[0], d.CallOp) or calls[0].results or op.results:
             return False
         call = calls[0]
@@ -226,7 +230,7 @@ class _Outliner:
         if kind not in (*KERNEL_KINDS, "group") or any(has_uses(argument) for argument in op.body.block.args):
             return False
         for inner in list(op.body.block.ops):
-            if _is_neutral(inner):
+            if is_neutral(inner):
                 inner.detach()
                 anchor.insert(inner)
         anchor.launch(call.callee.data, list(call.args), op.blocks)
@@ -290,12 +294,6 @@ def _results(run: Sequence[Operation]) -> set[SSAValue]:
     return {result for op in run for result in op.results}
 
 
-def _is_neutral(op: Operation) -> bool:
-    """Whether an op may stand on either plane and move ahead of a run that it does not depend on."""
-    handles = d.CreateOp | d.WindowOp | d.ViewOp | d.StridedOp | d.PeerOp
-    return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | handles | d.CommOp | d.CheckOp) or is_scalar_op(op)
-
-
 def _flatten(op: d.RegionOp | d.FuncOp) -> None:
     """Regions inside a region, or inside a helper of kernels, belong to the kernel."""
     for inner in list(op.body.block.walk()):
@@ -303,20 +301,6 @@ def _flatten(op: d.RegionOp | d.FuncOp) -> None:
             if inner.blocks is not None:
                 raise UnsupportedFeatureError("a region with blocks inside another region", span=inner.span, help="blocks start on the control plane")
             splice(inner, inner.body.block, [])
-
-
-def _hoist(value: SSAValue, region: d.RegionOp) -> None:
-    """Move the ops that make a buffer handle in front of its region."""
-    owner = value.owner
-    if not region.body.block.is_ancestor(owner):
-        return
-    if not isinstance(owner, Operation) or not _is_neutral(owner) or owner.parent is not region.body.block:
-        raise UnsupportedFeatureError("a tensor made inside a region cannot leave it", span=region.span, help="make it with pl.create_tensor before the region")
-    for operand in owner.operands:
-        _hoist(operand, region)
-    owner.detach()
-    assert region.parent is not None
-    region.parent.insert_op_before(owner, region)
 
 
 def _block_index(body: Block, hint: str | None) -> SSAValue:

@@ -78,6 +78,12 @@ def is_operator(op: Operation) -> bool:
     return isinstance(op, d.ApplyOp) and any(isinstance(d.type_of(value), ShapedType) for value in [*op.operands, *op.results])
 
 
+def is_neutral(op: Operation) -> bool:
+    """Whether an op may stand on either plane and move ahead of a run that it does not depend on."""
+    handles = d.CreateOp | d.WindowOp | d.ViewOp | d.StridedOp | d.PeerOp
+    return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | handles | d.CommOp | d.CheckOp) or is_scalar_op(op)
+
+
 def has_uses(value: SSAValue) -> bool:
     return value.first_use is not None
 
