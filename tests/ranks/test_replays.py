@@ -318,6 +318,10 @@ READS: dict[str, tuple[str, Callable[[dict[str, Any], pytest.MonkeyPatch], None]
     "function in an attribute": ("owner.add()", lambda names, patch: names.update(number=4)),
     "builtin in a tuple": ("builtin[0](owner)['value']", lambda names, patch: setattr(names["owner"], "value", 4)),
     "list among constants": ("owner()[0]", lambda names, patch: names["owner"]().__setitem__(0, 4)),
+    "attribute of a member of an enum": ("pl.Level.CORE_GROUP.shape", lambda names, patch: patch.setattr(pl.Level.CORE_GROUP, "shape", 4)),
+    "attribute of an enum": ("pl.Level.CORE_GROUP.sin", lambda names, patch: patch.setattr(pl.Level, "sin", 4)),
+    "attribute of a class by another name": ("kind.value", lambda names, patch: patch.setattr(pl.Tensor, "value", 4)),
+    "text of a number of NumPy": ("3 + (len(str(third)) < 16)", lambda names, patch: np.set_printoptions(legacy="1.13")),
     "attribute of a kernel": ("times.value", lambda names, patch: patch.setattr(times, "value", 4)),
 }
 OWN = max
@@ -326,8 +330,9 @@ OWN = max
 @pytest.mark.parametrize("read", READS)
 def test_a_text_whose_names_may_mean_something_else_runs_again(read: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expression, change = READS[read]
-    monkeypatch.setattr(times, "value", 3, raising=False)
-    names: dict[str, Any] = {"pl": pl, "pld": pld, "NR": NR, "by_keyword": by_keyword, "nothing": nothing, "times": times}
+    for owner, name in ((times, "value"), (pl.Level.CORE_GROUP, "shape"), (pl.Level, "sin"), (pl.Tensor, "value")):
+        monkeypatch.setattr(owner, name, 3, raising=False)
+    names: dict[str, Any] = {"kind": pl.Tensor, "third": np.float64(1 / 3), "pl": pl, "pld": pld, "NR": NR, "by_keyword": by_keyword, "nothing": nothing, "times": times}
     text = f"""
 number, builtin = 3, (vars,)
 def owner():
@@ -341,10 +346,11 @@ def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]])
 """
     exec(text, names)
     x = rows(5)
-    for factor in (3, 4):
-        for _ in range(3):
-            np.testing.assert_array_equal(names["host"](x, config=on(2)), x * factor)
-        change(names, monkeypatch)
+    with np.printoptions():
+        for factor in (3, 4):
+            for _ in range(3):
+                np.testing.assert_array_equal(names["host"](x, config=on(2)), x * factor)
+            change(names, monkeypatch)
 
 
 weight = 2.0

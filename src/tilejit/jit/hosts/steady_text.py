@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
-from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain
+from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain, is_settled, language_path
 from tilejit.types.annotations import DynVar
 
 _LANGUAGE = ("tilejit.language", "tilejit.language.distributed", "pypto.language", "pypto.language.distributed")
@@ -116,24 +116,33 @@ class Names:
             self._owners.update({id(space): space for space in (value, *map(vars(value).get, _GROUPS)) if space is not None})
         elif not _is_constant(value):
             raise _Unsteady
+        else:
+            self._owners[id(value)] = value
         return value
 
     def watch_attributes(self) -> None:
         """What is read of the language, of kernels and of functions can be assigned by anybody; what functions have there must be constant, and kernels,
         which have no copies, must have nothing there."""
-        for owner in self._owners.values():
-            names: Mapping[str, object] = vars(owner)
+        owners = list(self._owners.values())
+        for owner in owners:  # which grows: what the language has there can be given attributes too
+            if not isinstance(owner, FunctionType | Kernel | ModuleType | DynVar) and language_path(owner) is None and not _is_kind(owner):
+                continue
+            names: Mapping[str, object] = getattr(owner, "__dict__", _NO_NAMES)
             found = {name: names.get(name, _NOTHING) for name in self._attributes}
             there = {name: value for name, value in found.items() if value is not _NOTHING}
             if isinstance(owner, FunctionType):
                 vars(self.copies[owner]).update(there)
             if (isinstance(owner, Kernel) and there) or (isinstance(owner, FunctionType) and not all(map(_is_constant, there.values()))):
                 raise _Unsteady
-            self._spaces.append((owner, names))
+            if type(names) is dict:
+                self._spaces.append((owner, names))
             self._bindings += [(names, name, value) for name, value in found.items()]
+            kinds = (kind for kind in (owner if isinstance(owner, type) else type(owner)).__mro__ if _is_kind(kind))
+            owners += [value for value in (*there.values(), *kinds) if all(value is not one for one in owners)]
 
 
 _NOTHING = object()
+_NO_NAMES: Mapping[str, object] = {}
 _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _GROUPS = ("tensor", "tile", "system")
 """Parts of the language that are objects with operators of their own."""
@@ -144,7 +153,12 @@ def _is_constant(value: object) -> bool:
     """Whether a value stays what it is, and does the same whenever it is called."""
     if type(value) is tuple or type(value) is frozenset:
         return all(map(_is_constant, cast("tuple[object, ...]", value)))
-    return id(value) not in _IMPURE and (isinstance(value, DynVar) or is_plain(value))
+    return id(value) not in _IMPURE and (isinstance(value, DynVar) or (is_plain(value) and is_settled(value)))
+
+
+def _is_kind(value: object) -> bool:
+    """Whether it is a class of ours, to which anybody can give attributes."""
+    return isinstance(value, type) and value.__module__.startswith("tilejit.")
 
 
 def _content(cell: CellType) -> object:
