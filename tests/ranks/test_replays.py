@@ -332,7 +332,8 @@ def test_a_text_whose_names_may_mean_something_else_runs_again(read: str, monkey
     expression, change = READS[read]
     for owner, name in ((times, "value"), (pl.Level.CORE_GROUP, "shape"), (pl.Level, "sin"), (pl.Tensor, "value")):
         monkeypatch.setattr(owner, name, 3, raising=False)
-    names: dict[str, Any] = {"kind": pl.Tensor, "third": np.float64(1 / 3), "pl": pl, "pld": pld, "NR": NR, "by_keyword": by_keyword, "nothing": nothing, "times": times}
+    names: dict[str, Any] = {"kind": pl.Tensor, "third": np.float64(1 / 3)}
+    names |= {"pl": pl, "pld": pld, "NR": NR, "by_keyword": by_keyword, "nothing": nothing, "times": times}
     text = f"""
 number, builtin = 3, (vars,)
 def owner():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 from collections.abc import Collection, Mapping
 from importlib import import_module
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
 from tilejit.frontend.source import unwrapped
@@ -142,7 +142,7 @@ class Names:
 
 
 _NOTHING = object()
-_NO_NAMES: Mapping[str, object] = {}
+_NO_NAMES: Mapping[str, object] = MappingProxyType({})
 _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _GROUPS = ("tensor", "tile", "system")
 """Parts of the language that are objects with operators of their own."""
