@@ -194,6 +194,8 @@ ODD = [
     ("limit of digits that a kernel reads", "N = 1000", "int('1' * N) % 7", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),
     ("identity of a text that a helper is given", "TEXT = 'some text ' * 3\nWANTED = TEXT\ndef f(a):\n    return 3 if a is WANTED else 4", "f(TEXT)", ("= TEXT", "= ''.join(list(TEXT))"), "m.WANTED = ''.join(list(m.TEXT))", "m.WANTED = m.TEXT"),
     ("identity of a tuple that a helper is given", "T = tuple([1.5, 2])\nWANTED = {id(T): 3}\ndef f(a):\n    return WANTED.get(id(a), 4)", "f(T)", ("id(T): 3", "0: 3"), "m.T = tuple([1.5, 2])", ""),
+    ("identity of a member of a tuple", "T = (tuple([1.5, 2]), 7)\nWANTED = {id(T[0]): 3}\ndef f(a):\n    return WANTED.get(id(a), 4)", "f(T[0])", ("id(T[0]): 3", "0: 3"), "m.T = (tuple([1.5, 2]), 7)", ""),
+    ("identity of a number in a tuple in a tuple", "T = (7, (8, float('1.5')))\nWANTED = {id(T[1][1]): 3}\ndef f(a):\n    return WANTED.get(id(a), 4)", "f(T[1][1])", ("id(T[1][1]): 3", "0: 3"), "m.T = (7, (8, float('1.5')))", ""),
     ("identity of a number that is read anew", "N = 10 ** 12\nWANTED = N\ndef f(a):\n    return 3 if a is WANTED else 4", "f(N)", ("= N", "= N + 1"), "m.N = int('1' + '0' * 12)", "m.N = m.WANTED"),
     ("list among the constants of a helper", CONSTANT, "f()", ("L = [3]", "L = [4]"), "m.L[0] = 4", "m.L[0] = 3"),
     ("array in a tuple that is a shape", "import numpy as np\nT = (np.array(3), 4)", "T", ("array(3)", "array(5)"), "m.T[0][...] = 5", "m.T[0][...] = 3"),

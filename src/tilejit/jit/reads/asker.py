@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tilejit.jit.reads.members import member_of
 from tilejit.jit.reads.owners import OWNED, maybe_definition
 from tilejit.jit.reads.plain import defining_module, is_plain, same
 from tilejit.jit.reads.questions import MISSING, OPERATIONS, OPERATORS, answered, holds_made, is_language
@@ -55,6 +56,8 @@ class Same:
     """The object of now for a plain value that an earlier question gave: equal to the one before, so that nothing has to be asked because of it."""
 
     number: int
+    path: tuple[int, ...] = ()
+    """Of a member of a tuple: its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +232,8 @@ class _Writer:
     def operand(self, operand: object, questions: Questions, found: dict[int, str], name: str) -> str:
         """What a question is about, as Python text."""
         if type(operand) is Number or type(operand) is Same:
-            number = operand.number
-            return found[number] if number in found else self.bound(name, questions.objects[number])
+            number, path = operand.number, operand.path if type(operand) is Same else ()
+            return found[number] + "".join(f"[{place}]" for place in path) if number in found else self.bound(name, member_of(questions.objects[number], path))
         if _is_constant(operand):
             return self.bound(name, operand)
         inner = [(f"{name}_{position}", item) for position, item in enumerate(_parts(operand))]

@@ -14,6 +14,7 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.reads.answers import Answers, Asked, Known, Table, Unanswered
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle, rebuilt
 from tilejit.jit.reads.handles import number_of as number_of_handle
+from tilejit.jit.reads.members import Member, Members, member_of
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
 from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_plain, steady
 from tilejit.jit.reads.questions import MISSING, SPOKEN, is_language, is_word, refusal
@@ -47,6 +48,7 @@ class Trace:
         """Which object is at each place."""
         self._plain: dict[str, int] = {}
         """Plain answers, as they are written: the numbers of the questions that gave them first."""
+        self._members = Members()
         self._told_apart: dict[int, int] = {}
         """Of plain answers that equal an earlier one: the objects that the passes hold, which are their own, with the numbers of their questions."""
         self._first: dict[int, int] = {id(entry): 0}
@@ -134,6 +136,8 @@ class Trace:
         if kind is Handle:
             number = number_of_handle(cast("Handle", value))
             return self.objects[number] if number >= 0 else self._untracked[-1 - number]
+        if isinstance(value, Member):
+            return member_of(self.objects[value.number], value.path)
         return rebuilt(value, self.raw)
 
     def _by_origin(self, operand: object) -> object:
@@ -150,9 +154,10 @@ class Trace:
         if kind is str and not self._plain:
             return interned(operand)
         if is_plain(operand):
-            number = self._plain.get(dumps(encode(operand)))
-            if number is not None or kind not in (tuple, slice):
-                return Handle(number) if number is not None else interned(operand)
+            number = self._plain.get(written := dumps(encode(operand)))
+            found = Handle(number) if number is not None else self._members.find(written)
+            if found is not None or kind not in (tuple, slice):
+                return interned(operand) if found is None else found
         elif id(operand) in self._first:
             return Handle(self._first[id(operand)])
         return rebuilt(operand, self._kept)
@@ -208,10 +213,13 @@ class Trace:
         value, answer, shared, place = (None, '["untracked"]', '["untracked"]', "") if hidden else self._answer(raw, number, identity, by_value)
         if known is None and not given:
             self._compare(identity, shared, raw, spelled, operands)
-        if is_plain(raw) and value is raw and self._plain.setdefault(answer, number) != number:  # of each NaN there is one object
-            value = another(raw)
-            if value is not raw:
-                self._told_apart[id(value)] = number
+        if is_plain(raw) and value is raw:  # of each NaN there is one object
+            if self._plain.setdefault(answer, number) != number:
+                value = another(raw)
+                if value is not raw:
+                    self._told_apart[id(value)] = number
+            elif type(raw) is tuple and raw:
+                self._members.add(number, cast("tuple[object, ...]", raw))
         self.log.append(Asked(question, operands, answer, identity, shared, given, place))
         self.objects.append(raw)
         self.paths.append(spelled)
@@ -345,7 +353,7 @@ class Trace:
 
 
 _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_given",
-           "_values", "_plain", "_told_apart", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
+           "_values", "_plain", "_members", "_told_apart", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
 """What traces do not share with those that they are forked from."""
 
 

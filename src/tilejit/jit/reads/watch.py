@@ -14,6 +14,7 @@ from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, replaced_part
 from tilejit.jit.reads.asker import Number, Questions, Same, Step, agrees, asker_of
 from tilejit.jit.reads.handles import Handle, is_handle, number_of, rebuilt
+from tilejit.jit.reads.members import Member, member_of
 from tilejit.jit.reads.owners import maybe_definition, owner_first
 from tilejit.jit.reads.questions import MISSING, answered
 from tilejit.jit.reads.trace import Trace
@@ -266,12 +267,16 @@ def _numbered(operand: object, steps: Sequence[Step]) -> object:
     if is_handle(operand):
         number = number_of(cast("Handle", operand))
         return Number(number) if number == 0 or steps[number - 1].gives_object else Same(number)
+    if isinstance(operand, Member):
+        return Same(operand.number, operand.path)
     return rebuilt(operand, lambda item: _numbered(item, steps))
 
 
 def _filled(operand: object, objects: list[object]) -> object:
-    if type(operand) is Number or type(operand) is Same:
-        return objects[cast("Number", operand).number]
+    if type(operand) is Number:
+        return objects[operand.number]
+    if type(operand) is Same:
+        return member_of(objects[operand.number], operand.path)
     return rebuilt(operand, lambda item: _filled(item, objects))
 
 
