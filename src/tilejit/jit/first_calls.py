@@ -14,6 +14,7 @@ from tilejit.jit.programs import Programs
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
 from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.config import check_settings
 
 
 class FirstCalls(Programs):
@@ -36,6 +37,7 @@ class FirstCalls(Programs):
         found = way.found()
         if found is None:
             return None
+        check_settings()
         entry, roots = found
         try:
             program = self._cache.find(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tilejit.errors import StaleCaptureError
+from tilejit.errors import OptionError, StaleCaptureError, TilejitWarning
 from tilejit.jit.disk.stores import store
 from tilejit.jit.function import JITFunction
 from tilejit.jit.reads import facts
@@ -204,3 +204,13 @@ def test_code_that_was_replaced_before_the_first_call_is_what_is_called(start: S
     function.__code__ = other.__code__
     kernel(X, out)
     np.testing.assert_allclose(out, np.exp(X) * 3.0 + float(np.float16(0.1)), rtol=1e-6)
+
+
+def test_what_makes_no_sense_in_the_environment_is_named_as_by_any_first_call(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(start())
+    monkeypatch.setenv("TILEJIT_SHORTCUTZ", "1")
+    with pytest.warns(TilejitWarning, match="TILEJIT_SHORTCUTZ is set, but tilejit has no such setting"):
+        assert run(start())
+    monkeypatch.setenv("TILEJIT_CACHE_BYTES", "many")
+    with pytest.raises(OptionError, match="TILEJIT_CACHE_BYTES"):
+        run(start())
