@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilejit.errors import ParserError, ParserSyntaxError, SourceText, Span, TilejitError
+from tilejit.frontend import texts
 from tilejit.frontend.aliases import PRINTED
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.python import HEAD
@@ -19,18 +20,20 @@ _COUNT = itertools.count()
 
 def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object] | None = None) -> Program | Function:
     """The one program (or the one function) that `code` defines; `pl` is imported for it."""
-    if filename.startswith("<"):
-        # Each text needs a name of its own, under which its lines can be found again.
-        filename = f"{filename[:-1]} {next(_COUNT)}>" if filename.endswith(">") else filename
     lines = code.splitlines(keepends=True)
-    linecache.cache[filename] = (len(code), None, lines, filename)
+    if filename.startswith("<") and filename.endswith(">"):
+        # Each text has a name of its own, under which tracebacks find its lines. Those of a file are there, as it is when they look.
+        filename = f"{filename[:-1]} {next(_COUNT)}>"
+        linecache.cache[filename] = (len(code), None, lines, filename)
     names: dict[str, object] = {"__name__": "__tilejit_text__"}
     exec("import tilejit.language as pl", names)
     names.update(namespace or {})
     before = dict(names)
     printed = PRINTED.set(code.startswith(HEAD))
     try:
-        exec(compile(code, filename, "exec", dont_inherit=True), names)
+        module = compile(code, filename, "exec", dont_inherit=True)
+        texts.keep(module, lines)
+        exec(module, names)
     except SyntaxError as error:
         source = SourceText(filename, tuple(lines))
         line, column = error.lineno or 1, error.offset or 1

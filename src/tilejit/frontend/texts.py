@@ -13,7 +13,7 @@ import stat
 import sys
 import tokenize
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType, FrameType
 from types import FunctionType as PythonFunction
@@ -54,11 +54,21 @@ def lines_of(function: PythonFunction) -> list[str]:
     if code.co_filename in ANONYMOUS:
         lines = _anonymous(code)
     else:
-        lines = _of_file(code.co_filename) or linecache.getlines(code.co_filename, function.__globals__) or None
+        lines = _of_file(code.co_filename) or _of_loader(code.co_filename, function.__globals__) or _registered(code.co_filename)
     if lines is not None:  # whether they are those of the code is for whoever reads them
-        place = id(code)
-        _kept[place] = weakref.ref(code, lambda _: _kept.pop(place, None)), lines
+        _keep(code, lines)
     return lines or []
+
+
+def keep(module: CodeType, lines: list[str]) -> None:
+    """Take note of the text that code was compiled from, for all functions in it: a file of that name may say something else by now."""
+    for code in nested(module):
+        _keep(code, lines)
+
+
+def _keep(code: CodeType, lines: list[str]) -> None:
+    place = id(code)
+    _kept[place] = weakref.ref(code, lambda _: _kept.pop(place, None)), lines
 
 
 def forget(code: CodeType) -> None:
@@ -73,7 +83,7 @@ _files: dict[str, tuple[object, list[str]]] = {}
 def _of_file(filename: str) -> list[str] | None:
     """The lines of a file as it is now; None if there is none. A text that somebody registered under its name is not that of the file."""
     registered = linecache.cache.get(filename)
-    if registered is not None and (len(registered) == 1 or registered[1] is None):
+    if registered is not None and len(registered) > 1 and registered[1] is None:
         return None
     try:
         facts = os.stat(filename)
@@ -86,6 +96,26 @@ def _of_file(filename: str) -> list[str] | None:
     return known[1]
 
 
+def _of_loader(filename: str, names: Mapping[str, object]) -> list[str] | None:
+    """The lines of a module that is in no file of its own, in a zip for one, as whoever loads it has them now; `linecache` keeps those that it had first."""
+    spec = names.get("__spec__")
+    loader = getattr(spec, "loader", None) or names.get("__loader__")
+    get_source = getattr(loader, "get_source", None)
+    if names.get("__file__") != filename or get_source is None or os.path.exists(filename):
+        return None
+    try:
+        text = get_source(getattr(spec, "name", None) or names.get("__name__"))
+    except Exception:  # a loader may be anybody's; one of an archive that was replaced meanwhile reads whatever is there
+        return None
+    return _lines(text) if isinstance(text, str) else None
+
+
+def _registered(filename: str) -> list[str] | None:
+    """The lines that somebody told `linecache`, as notebooks do; not those that it read from a file which is gone or changed."""
+    linecache.checkcache(filename)
+    return linecache.getlines(filename) or None
+
+
 def _read(filename: str) -> list[str]:
     """The lines of a file of Python. Most are plain UTF-8 and need no search for their encoding, which would be a tenth of a warm start."""
     with open(filename, "rb", buffering=0) as raw:
@@ -95,6 +125,10 @@ def _read(filename: str) -> list[str]:
             text = file.read()
     else:
         text = data.decode()
+    return _lines(text)
+
+
+def _lines(text: str) -> list[str]:
     lines = text.split("\n")
     return [line + "\n" for line in (lines if lines[-1] else lines[:-1])]
 

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import cast
 
 from tilejit import config as settings
-from tilejit.errors import SourceNotFoundError, Span, UnsupportedFeatureError
+from tilejit.errors import SourceNotFoundError, SourceText, Span, TilejitError, UnsupportedFeatureError
 from tilejit.frontend.comprehension_names import set_apart
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
@@ -61,6 +61,15 @@ class Definition:
             if found is None:
                 raise
             return found
+
+    @lazy
+    def running(self) -> SourceText:
+        """Its text by the lines that its code has, for places of a function that Python runs; empty if nobody has it."""
+        try:
+            block = self.block
+        except TilejitError:
+            return SourceText(self._code.co_filename)
+        return SourceText(block.filename, tuple(line.rstrip("\n") for line in block.whole), 1 + self._code.co_firstlineno - block.first_line)
 
     @lazy
     def facts(self) -> Facts:

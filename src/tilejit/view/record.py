@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import linecache
 import re
 import time
 from collections import Counter
@@ -13,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from tilejit.compiler import compile_program
-from tilejit.errors import Span, TilejitError
+from tilejit.errors import SourceText, Span, TilejitError
 from tilejit.passes import clock
 from tilejit.passes.context import CallbackInstrument, PassContext
 from tilejit.runtime.artifact.compiled import CompiledProgram
@@ -147,6 +146,7 @@ class _Watching:
         self.functions: set[str] = set()
         self._files: dict[str, int] = {}
         self._reach: dict[str, tuple[int, int]] = {}
+        self._texts: dict[str, SourceText] = {}
 
     def before(self, name: str, program: Program) -> None:
         self.running = name
@@ -171,6 +171,7 @@ class _Watching:
         file, line = span.filename, span.line
         low, high = self._reach.get(file, (line, line))
         self._reach[file] = min(low, line), max(high, line)
+        self._texts[file] = span.source
         return Line(text, self._files.setdefault(file, len(self._files)), line, SAME)
 
     def failed(self, error: Exception) -> None:
@@ -182,8 +183,9 @@ class _Watching:
     def _source(self, file: str) -> Source:
         low, high = self._reach[file]
         first = max(1, low - 8)
-        lines = linecache.getlines(file)[first - 1 : high + 2]
-        return Source(file, first, [line.rstrip("\n") for line in lines])
+        source = self._texts[file]
+        last = min(high + 2, source.first_line + len(source.lines) - 1)
+        return Source(file, first, [(source.line(number) or "").rstrip("\n") for number in range(first, last + 1)])
 
 
 def _marked(before: list[Line], after: list[Line]) -> list[Line]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilejit.errors import Span
+from tilejit.errors import SourceText, Span
 from tilejit.types.python_text import statements
 
 
@@ -23,7 +22,7 @@ class Names:
 
 def crossing_names(site: Span, inside: Span) -> Names:
     """The names of a call at `site` of the helper that has the line `inside`; those that are no plain names are left out."""
-    caller, helper = _tree(site.filename), _function_at(_tree(inside.filename), inside.line)
+    caller, helper = _tree(site.source), _function_at(_tree(inside.source), inside.line)
     found = [
         node for node in ast.walk(caller) if isinstance(node, ast.Call) and (node.lineno, node.col_offset) == (site.line, site.column - 1)
     ]
@@ -56,5 +55,5 @@ def _parsed(text: str) -> ast.Module:
         return ast.Module(body=[], type_ignores=[])
 
 
-def _tree(filename: str) -> ast.Module:
-    return _parsed("".join(linecache.getlines(filename)))
+def _tree(source: SourceText) -> ast.Module:
+    return _parsed("\n" * (source.first_line - 1) + "".join(line if line.endswith("\n") else f"{line}\n" for line in source.lines))

@@ -131,5 +131,5 @@ def run_text(definition: Definition, recorder: Recorder, args: list[object], nam
     if recorder.copies is not None:
         recorder.steady = recorder.steady and function in recorder.copies
         function = recorder.copies.get(function, function)
-    recorder.codes.add(function.__code__)
+    recorder.codes[function.__code__] = lambda: definition.running
     return bound(function, Language(recorder))(*args, **(named or {}))

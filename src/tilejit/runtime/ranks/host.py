@@ -18,6 +18,7 @@ from tilejit.errors import (
     OutOfBoundsError,
     ParserSyntaxError,
     ShapeError,
+    SourceText,
     Span,
     TilejitError,
     TilejitWarning,
@@ -51,7 +52,7 @@ class Recorder:
 
     plan: Plan
     config: RunConfig | None
-    codes: set[CodeType] = field(default_factory=set[CodeType])
+    codes: dict[CodeType, Callable[[], SourceText]] = field(default_factory=dict[CodeType, "Callable[[], SourceText]"])
     """The host functions that run now: their lines are where mistakes are."""
     symbols: dict[DynVar, int] = field(default_factory=dict[DynVar, int])
     names: set[str] = field(default_factory=set[str])
@@ -84,7 +85,7 @@ class Recorder:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code not in self.codes:
             frame = frame.f_back
-        return span_of(frame) if frame is not None else None
+        return span_of(frame, self.codes[frame.f_code]()) if frame is not None else None
 
     def fail(self, kind: type[TilejitError], message: str, help: str | None = None, **more: Any) -> NoReturn:
         raise kind(message, span=self.here(), help=help, **more)

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 from itertools import islice
 from types import CodeType, FrameType
 
 from tilejit.errors import SourceText, Span
-
-_texts: dict[str, tuple[list[str], SourceText]] = {}
-"""Texts of files, as long as they are the lines that Python knows."""
-
-
-def _text(filename: str) -> SourceText:
-    lines = linecache.getlines(filename)
-    found = _texts.get(filename)
-    if found is None or found[0] is not lines:
-        found = _texts[filename] = (lines, SourceText(filename, tuple(text.rstrip("\n") for text in lines), 1))
-    return found[1]
 
 
 def assigned_name(span: Span | None) -> str | None:
@@ -36,9 +24,9 @@ def is_nested(code: CodeType, span: Span) -> bool:
     return indents.get(span.line, 0) > min(indents.values(), default=0)
 
 
-def span_of(frame: FrameType) -> Span:
-    """Where a frame is, with the columns that Python knows."""
+def span_of(frame: FrameType, source: SourceText) -> Span:
+    """Where a frame is in the text of its code, with the columns that Python knows."""
     code = frame.f_code
     line, end_line, column, end_column = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None))
     number = line or frame.f_lineno
-    return Span(_text(code.co_filename), number, (column or 0) + 1, end_line or number, (end_column or 0) + 1, code.co_name)
+    return Span(source, number, (column or 0) + 1, end_line or number, (end_column or 0) + 1, code.co_name)
