@@ -169,6 +169,7 @@ ODD = [
     ("text of a NumPy scalar", "import numpy as np\nN = np.float64(1 / 3)\nnp.set_printoptions(legacy=False)", "len(str(N))", ("legacy=False", "legacy='1.13'"), "m.np.set_printoptions(legacy='1.13')", "m.np.set_printoptions(legacy=False)"),
     ("NumPy scalar that a helper writes", "import numpy as np\nN = np.float64(1 / 3)\ndef f(n):\n    return len('%s' % n)\nnp.set_printoptions(legacy=False)", "f(N)", ("legacy=False", "legacy='1.13'"), "m.np.set_printoptions(legacy='1.13')", "m.np.set_printoptions(legacy=False)"),
     ("NumPy scalar in an f-string", "import numpy as np\nN = np.float64(1 / 3)\nnp.set_printoptions(legacy=False)", "len(f'{N!r}')", ("legacy=False", "legacy='1.13'"), "m.np.set_printoptions(legacy='1.13')", "m.np.set_printoptions(legacy=False)"),
+    ("NumPy scalar written into bytes", "import numpy as np\nN = np.float64(1 / 3)\nnp.set_printoptions(legacy=False)", "len(b'%a' % N)", ("legacy=False", "legacy='1.13'"), "m.np.set_printoptions(legacy='1.13')", "m.np.set_printoptions(legacy=False)"),
     ("nested members of a list", "L = [(1, 2), [3, 4]]", "L", ("[3, 4]", "[7, 4]"), "m.L[1][0] = 7", "m.L[1][0] = 3"),
     ("annotation that is replaced", "T = pl.FP32", "T", ("pl.FP32", "pl.INT32"), "m.kernel.__wrapped__.__annotations__['n'] = m.pl.INT32", "m.kernel.__wrapped__.__annotations__['n'] = m.pl.FP32"),
     ("patched by a mock", "from unittest import mock\nclass C:\n    k = 3\nPATCH = mock.patch.object(C, 'k', 4)", "C.k", ("k = 3", "k = 4"), "m.PATCH.start()", "m.PATCH.stop()"),

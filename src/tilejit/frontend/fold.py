@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -150,10 +150,14 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
 }
 
 
+def _has_numpy(value: object) -> bool:
+    return isinstance(value, np.generic) or (isinstance(value, tuple | list) and any(map(_has_numpy, cast("Sequence[object]", value))))
+
+
 def guarded(what: str | ast.AST, function: Callable[..., object], *args: object, **kwargs: object) -> object:
     """`function(*args)` while compiling; what it raises becomes an error of the kernel text."""
     try:
-        if isinstance(function, BuiltinFunctionType) and any(isinstance(item, np.generic) for item in args):
+        if isinstance(function, BuiltinFunctionType) and any(map(_has_numpy, args)):
             with np.errstate(all="ignore"):  # an operator gives what it gives, whatever np.seterr says now: it is not asked again at each call
                 return function(*args, **kwargs)
         return function(*args, **kwargs)

@@ -232,9 +232,9 @@ def is_settled(value: object) -> bool:
         return cast("int", value).bit_length() < _LONG
     if kind is str or kind is bytes:
         return len(cast("str", value)) < _LONG_TEXT
-    if kind is tuple or kind is list:
+    if kind in (tuple, list, frozenset):
         return all(map(is_settled, cast("tuple[object, ...]", value)))
-    if kind is slice:
+    if kind is slice or kind is range:
         part = cast("slice", value)
         return is_settled((part.start, part.stop, part.step))
     if kind is dict:

@@ -35,9 +35,10 @@ class Operators(Expressions):
 
     def computed(self, node: ast.expr, op: ast.AST, function: Callable[..., object], *operands: Static) -> Static:
         values = [operand.value for operand in operands]
-        if type(op) is ast.Mod and type(values[0]) is str:
+        writes = type(op) is ast.Mod and type(values[0]) in (str, bytes)
+        if writes:
             check_order(self, values[1], node)
-        if any(map(holds_handle, values)) or (type(op) is ast.Mod and type(values[0]) is str and not is_settled(values[1])):
+        if any(map(holds_handle, values)) or (writes and not is_settled(values[1])):
             value = self.specializer.trace.ask("operator", type(op).__name__, *values, path=f"`{ast.unparse(node)}`")
             if all(type(self.specializer.trace.raw(item)) in (list, dict, int) for item in values):
                 value = taken_over(self, value, node)
