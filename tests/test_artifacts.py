@@ -332,7 +332,7 @@ def test_another_format_is_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) 
     from tilejit.runtime.artifact import sections as artifact
 
     monkeypatch.setattr(artifact, "FORMAT", 99)
-    with pytest.raises(ArtifactError, match="has format 2, this version of tilejit reads 99"):
+    with pytest.raises(ArtifactError, match="has format 3, this version of tilejit reads 99"):
         CompiledProgram.from_dir(copy)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from tilejit import config as settings
@@ -10,7 +11,7 @@ from tilejit.frontend.results import as_program
 from tilejit.passes import clock, context, pipeline
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
-from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_settings
+from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_settings, code_options
 from tilejit.runtime.targets import place_of
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.text import print_text
@@ -46,7 +47,8 @@ def _compiled(program: Program | Function, config: RunConfig, output_dir: str | 
     prepared = pipeline.run_pipeline(whole, target.passes(options), watching)
     built = target.build(whole, prepared, options)
     forms = [Stage("python", "program.py", whole.as_python), Stage("ir", None, lambda: print_text(whole)), Stage("passes", None, lambda: print_text(prepared))]
-    compiled = CompiledProgram(built.artifact, built.runners, program=whole, stages=[*forms, *dumped, *built.stages], output_dir=output_dir)
+    artifact = replace(built.artifact, options={name: getattr(config, name) for name in code_options(platform)})
+    compiled = CompiledProgram(artifact, built.runners, program=whole, stages=[*forms, *dumped, *built.stages], output_dir=output_dir)
     if output_dir is not None:
         _ = compiled.output_dir
     if config.save_kernels:

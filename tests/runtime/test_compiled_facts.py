@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import pydoc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from tests.runtime.programs import TwoEntries, binary, compiled
 from tests.runtime.test_compiled import data
 from tilejit import CompiledProgram, RunConfig, ir
-from tilejit.errors import ArtifactError
+from tilejit.errors import ArtifactError, OptionError
 from tilejit.runtime.config import INERT_OPTIONS
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -122,3 +123,17 @@ def test_without_a_home_programs_run_and_compare_but_have_no_directory(add: Comp
     assert add == ir.compile(binary("FP32"), platform="cpu")
     with pytest.raises(ArtifactError, match="no home directory"):
         str(add)
+
+
+def test_a_call_cannot_ask_for_other_code(tmp_path: Path) -> None:
+    place = str(tmp_path / "exact")
+    made = ir.compile(binary("FP32"), place, config=RunConfig(fast_math=False, schedule=""))
+    x = data()
+    for exact in (made, CompiledProgram.from_dir(place), pickle.loads(pickle.dumps(made))):
+        for config in (RunConfig(), RunConfig(num_threads=1), RunConfig(fast_math=False), RunConfig(arch="sm_90")):  # a CPU has no such architectures
+            np.testing.assert_array_equal(exact(x, x, config=config), x + x)
+        for config in (RunConfig(fast_math=True), replace(RunConfig(), fast_math=True)):
+            with pytest.raises(OptionError, match="main was compiled with fast_math=False, the call asks for fast_math=True"):
+                exact(x, x, config=config)
+        with pytest.raises(OptionError, match="main was compiled with check_bounds=True, the call asks for check_bounds=False"):
+            exact["main"](x, x, config=RunConfig(check_bounds=False))

@@ -8,12 +8,13 @@ import os
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeVar, cast
 
 from tilejit import config
 from tilejit.errors import OptionError, TilejitWarning, did_you_mean
-from tilejit.runtime.targets import resolve_platform
+from tilejit.runtime.targets import code_settings, resolve_platform
 
 T = TypeVar("T")
 
@@ -65,6 +66,8 @@ class RunConfig:
     schedule: str
     stream: object
     distributed_config: object
+    said: frozenset[str] = field(init=False, repr=False, compare=False)
+    """The options for code that whoever made it gave; the others are what the settings were then."""
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class RunConfig:
         distributed_config: object = None,
         **inert: object,
     ) -> None:
-        check_options(inert, tuple(self.__dataclass_fields__), "RunConfig")
+        check_options(inert, tuple(name for name, option in self.__dataclass_fields__.items() if option.init), "RunConfig")
         _check_values(platform, device_id, num_threads)
         values = {
             "platform": platform, "device_id": device_id, "rtol": rtol, "atol": atol, "strategy": strategy, "dump_passes": dump_passes,
@@ -98,6 +101,14 @@ class RunConfig:
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        code = {"check_bounds": check_bounds, "fast_math": fast_math, "arch": arch, "schedule": schedule}
+        object.__setattr__(self, "said", frozenset(name for name, value in code.items() if value is not None))
+
+
+@cache
+def code_options(platform: str) -> tuple[str, ...]:
+    """What of a RunConfig changes the code of a platform."""
+    return tuple(name for name, _ in code_settings(platform) if name in RunConfig.__dataclass_fields__ and name != "platform")
 
 
 def _schedules(given: Mapping[str, Mapping[str, object]] | str) -> str:

@@ -6,11 +6,10 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
-from tilejit.errors import ArgumentError, ArtifactError, OptionError, TilejitError
+from tilejit.errors import ArgumentError, ArtifactError, TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.launching import JitLaunched, run_text
@@ -18,14 +17,14 @@ from tilejit.jit.hosts.ranks import distributed_config, recorded_only, run_host
 from tilejit.jit.hosts.workers import DistributedWorker
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
 from tilejit.runtime.artifact.directory import Stage
-from tilejit.runtime.artifact.entry import check_platform
+from tilejit.runtime.artifact.entry import check_config
 from tilejit.runtime.artifact.sections import HOSTS, META, Artifact, read_artifact, read_fields
 from tilejit.runtime.call.signature import ParamInfo, Signature
-from tilejit.runtime.config import RunConfig
+from tilejit.runtime.config import RunConfig, code_options
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import Fixed, LaunchParam, changed_between_launches
-from tilejit.runtime.targets import code_settings, place_of
+from tilejit.runtime.targets import place_of
 from tilejit.types.annotations import DynVar
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ class DistributedCompiledProgram(CompiledProgram):
         fields = {
             "hosts": hosts, "sub_workers": workers, "functions": writer.functions, "kernels": writer.kernels,
             "windows": {name: list(given) for name, given in parts.windows.items()}, "device_ids": ids,
-            "options": {name: getattr(self._run, name) for name in _options(platform)},
+            "options": {name: getattr(self._run, name) for name in code_options(platform)},
         }  # fmt: skip
         return json.dumps(fields, indent=1).encode()
 
@@ -210,21 +209,13 @@ class DistributedCompiledProgram(CompiledProgram):
         if unbound:
             raise ValueError(f"the sub-worker `{unbound[0]}` has no body: bind it with prepare(callbacks={{{unbound[0]!r}: …}})")
         chosen = distributed_config(config) or self.chosen
+        options = {name: getattr(self._run, name) for name in code_options(self.platform)}
         if config is not None:
-            self._check_options(config)
-        settled = replace(config or self._run, platform=self.platform, distributed_config=chosen)
+            check_config(self.name, self.platform, options, config)
+        settled = replace(config or self._run, platform=self.platform, distributed_config=chosen, **options)
         host = self.hosts[name]
         me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra else None
         return run_host(host, tuple(args), named, settled, me, (*self.launches, *self.hosts), worker)
-
-    def _check_options(self, config: RunConfig) -> None:
-        """What was compiled runs: a call cannot ask for other code."""
-        check_platform(self.name, self.platform, config)
-        for name in _options(self.platform):
-            compiled, asked = getattr(self._run, name), getattr(config, name)
-            if compiled != asked:
-                what = f"{self.name} was compiled with {name}={compiled!r}, the call asks for {name}={asked!r}"
-                raise OptionError(what, help=f"add {name}={compiled!r} to the config of the call, or compile it with {name}={asked!r}")
 
     def __getitem__(self, name: str) -> Any:
         if name in self.hosts:
@@ -257,12 +248,6 @@ class DistributedCompiledProgram(CompiledProgram):
         if missing:
             raise ValueError(f"the sub-worker `{missing[0]}` has no body: bind it with callbacks={{{missing[0]!r}: …}}")
         return DistributedWorker((self, *extra_compiled), config, persistent, reset_persistent_windows is not False, bound)
-
-
-@cache
-def _options(platform: str) -> list[str]:
-    """What of a RunConfig changes the code of a platform."""
-    return [name for name, _ in code_settings(platform) if name in RunConfig.__dataclass_fields__ and name != "platform"]
 
 
 def _inner(number: int, section: str) -> str:

@@ -86,7 +86,7 @@ class CompiledProgram(NativeCallable):
         self.called = False
         """Whether a kernel has run it: from then on it is worth a warm way."""
         self._program = program
-        self._shared = Shared()
+        self._shared = Shared(options=artifact.options)
         found = runners if runners is not None else load(artifact)
         self.entries = {name: CompiledEntry(info, found[name], artifact.platform, self._shared) for name, info in artifact.entries.items()}
         self._answered = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, PlatformError, TilejitError
+from tilejit.errors import ArgumentError, OptionError, PlatformError, TilejitError
 from tilejit.runtime.arrays import Promised
 from tilejit.runtime.artifact import describe
 from tilejit.runtime.artifact.sections import EntryInfo
@@ -42,6 +42,8 @@ class Shared:
 
     note: GradNote = field(default_factory=GradNote)
     relocations: Relocations | None = None
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What the code was made for."""
 
 
 class CompiledEntry(NativeCallable):
@@ -131,7 +133,8 @@ class CompiledEntry(NativeCallable):
         if named:
             help = f"write {describe.call_text(self.signature)}"
             raise ArgumentError(f"{name} takes its arguments by position, got {', '.join(f'{key}=' for key in named)}", help=help)
-        check_platform(name, self.platform, config)
+        if config is not None:
+            check_config(name, self.platform, self._shared.options, config)
 
     def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
         """Time calls with these arguments."""
@@ -155,9 +158,14 @@ class CompiledEntry(NativeCallable):
 enable(CompiledEntry)
 
 
-def check_platform(name: str, platform: str, config: object) -> None:
-    """Whether the config of a call is one, for the platform that a program was compiled for."""
+def check_config(name: str, platform: str, options: Mapping[str, object], config: object) -> None:
+    """Whether the config of a call is one, for what a program was compiled for: it runs, and a call cannot ask for other code."""
     if not isinstance(config, RunConfig):
         raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
     if config.platform is not None and resolve_platform(config.platform) != platform:
         raise PlatformError(f"{name} was compiled for {platform}, not for {config.platform}", help="compile it for that platform")
+    for option, compiled in options.items():
+        asked = getattr(config, option)
+        if option in config.said and asked != compiled:
+            what = f"{name} was compiled with {option}={compiled!r}, the call asks for {option}={asked!r}"
+            raise OptionError(what, help=f"leave {option} out of the config of the call, or compile with {option}={asked!r}")

@@ -16,7 +16,7 @@ from tilejit.lazy import lazy
 from tilejit.runtime.call.failures import Failure
 from tilejit.runtime.call.signature import ParamInfo, Signature
 
-FORMAT = 2
+FORMAT = 3
 """Version of this layout; another one is refused."""
 META = "meta.json"
 """The section with the description; the others are the target's."""
@@ -59,6 +59,8 @@ class Artifact:
     """Named byte strings, fetched only when they are to be loaded or written; none: nothing that another process could load."""
     digests: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
     """SHA-256 of sections, where it is known without fetching them."""
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What of a RunConfig the code was made for."""
 
     @lazy
     def identity(self) -> str:
@@ -96,6 +98,7 @@ class Artifact:
             "entries": [_write_entry(name, entry) for name, entry in self.entries.items()],
             "failures": [_write_failure(failure) for failure in self.failures],
             "facts": dict(self.facts),
+            "options": dict(self.options),
             "sections": list(self.sections),
         }
 
@@ -126,6 +129,7 @@ def read_artifact(fields: dict[str, Any], fetch: Callable[[str], bytes], digests
             dict(fields["facts"]),
             {str(name): partial(fetch, str(name)) for name in fields["sections"]},
             digests,
+            dict(fields["options"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(f"the artifact's description is malformed: {error!r}", help=_AGAIN) from None
