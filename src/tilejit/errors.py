@@ -97,13 +97,20 @@ def shortened(error: TilejitError) -> TilejitError:
 
     What the user wrote keeps its frames: the lines of a kernel that runs eagerly, the function that a cause was raised in.
     """
-    if config.DEBUG.value < 2:
+    if not _are_frames_wanted():
         error.__traceback__ = _of_the_user(error.__traceback__)
         error.__suppress_context__ = True
         cause = error.__cause__
         if cause is not None and cause.__traceback__ is not None:
             cause.__traceback__ = _of_the_user(cause.__traceback__)
     return error
+
+
+def _are_frames_wanted() -> bool:
+    try:
+        return config.DEBUG.value >= 2
+    except config.SettingError:
+        return False  # the error on its way says so, or is about something else
 
 
 def _of_the_user(trace: types.TracebackType | None) -> types.TracebackType | None:

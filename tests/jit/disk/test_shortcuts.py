@@ -211,6 +211,7 @@ def test_what_makes_no_sense_in_the_environment_is_named_as_by_any_first_call(st
     monkeypatch.setenv("TILEJIT_SHORTCUTZ", "1")
     with pytest.warns(TilejitWarning, match="TILEJIT_SHORTCUTZ is set, but tilejit has no such setting"):
         assert run(start())
-    monkeypatch.setenv("TILEJIT_CACHE_BYTES", "many")
-    with pytest.raises(OptionError, match="TILEJIT_CACHE_BYTES"):
-        run(start())
+    for variable in ("TILEJIT_CACHE_BYTES", "TILEJIT_DEBUG"):
+        with monkeypatch.context() as wrong, pytest.raises(OptionError, match=variable):
+            wrong.setenv(variable, "many")
+            run(start())
