@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tilejit.errors import ArgumentError
 
 pytestmark = pytest.mark.dispatch
 CALLS = 4
@@ -164,3 +165,66 @@ def test_annotations_of_scalars_that_may_be_none_are_shown_as_they_are_written()
     assert [repr(one | None) for one in spelled] == ["pl.FP32 | None", "pl.Scalar[pl.INT32] | None", "pl.Tensor[[3, 5], pl.FP32] | None"]
     with pytest.raises(TypeError, match="unsupported operand"):
         _ = spelled[0] | 3
+
+
+@pl.jit
+def optional(x: pl.Tensor, scale: pl.FP32 = 2.0, out: pl.Out[pl.Tensor] = NOTHING, total: pl.Out[pl.Tensor | None] = NOTHING):
+    out[:] = x * scale
+    total[:] = pl.row_sum(x)  # pyright: ignore[reportOptionalSubscript]
+
+
+def test_some_outputs_are_given_and_the_others_returned(platform: str) -> None:
+    for turn in range(CALLS):
+        x = rng.standard_normal((3 + turn % 2, 5)).astype(np.float32)
+        scaled, sums = x * 2, x.sum(1, keepdims=True)
+        out = np.empty_like(x)
+        styles: list[dict[str, Any]] = [{"out": out}, {"scale": 2.0, "out": out}, {"out": out, "total": None}]
+        for style in styles:
+            out[:] = np.nan
+            np.testing.assert_allclose(optional(x, **style), sums, rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(out, scaled)
+        np.testing.assert_allclose(optional(x, 2.0, out), sums, rtol=1e-5, atol=1e-5)
+        total = np.full_like(sums, np.nan)
+        np.testing.assert_array_equal(optional(x, 2.0, None, total), scaled)
+        np.testing.assert_allclose(total, sums, rtol=1e-5, atol=1e-5)
+        assert optional(x, 2.0, out, total) is None  # in turns: neither takes the other's warm way
+        both = optional(x)
+        np.testing.assert_array_equal(both[0], scaled)
+
+
+def test_a_compiled_program_takes_none_for_an_output(platform: str) -> None:
+    x = rng.standard_normal((3, 5)).astype(np.float32)
+    program, total = optional.compile(x), np.full((3, 1), np.nan, np.float32)
+    for _ in range(CALLS):
+        np.testing.assert_array_equal(program(x, None, total), x * 2)
+        np.testing.assert_allclose(total, x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+        assert len(program(x, None, None)) == len(program(x)) == 2
+
+
+def test_outputs_without_a_default_are_given_together_or_not_at_all() -> None:
+    x = rng.standard_normal((3, 5)).astype(np.float32)
+    with pytest.raises(ArgumentError, match="missing argument 'second'"):
+        needed(x, np.empty_like(x))
+
+
+@pl.jit
+def needed(x: pl.Tensor, first: pl.Out[pl.Tensor], second: pl.Out[pl.Tensor]):
+    first[:] = x
+    second[:] = x
+
+
+@pl.jit.incore
+def doubled(x: pl.Tensor, out: pl.Out[pl.Tensor] = NOTHING):
+    out[:] = x * 2.0
+    return out
+
+
+@pl.jit
+def of_helpers(x: pl.Tensor, out: pl.Out[pl.Tensor] = NOTHING):
+    scaled, total = optional(x, 3.0)
+    out[:] = doubled(x) + doubled(scaled, None) + total
+
+
+def test_a_helper_is_called_without_its_optional_outputs(platform: str) -> None:
+    x = rng.standard_normal((4, 7)).astype(np.float32)
+    np.testing.assert_allclose(of_helpers(x), x * 8 + x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)

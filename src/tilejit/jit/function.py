@@ -120,7 +120,7 @@ class JITFunction(FirstCalls):
         if way is not None:
             way.keep(found.key, found.trace, found.before)
         compiled = found.program
-        values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
+        values = list(bound.in_order(param.name for param in compiled.param_infos).values())
         result = compiled.checked(values, config)
         names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)
         if bound.direct and _says_all(compiled, bound, names):
@@ -203,7 +203,7 @@ class JITFunction(FirstCalls):
         """A call with these arguments, compiled and checked once, to be run and timed again and again."""
         compiled = self.compile(*args, config=config, **kwargs)  # first: a kernel that follows changes has new defaults after it
         bound = bind_arguments(self.definition, args, kwargs, running=True)
-        values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
+        values = list(bound.in_order(param.name for param in compiled.param_infos).values())
         return BoundCall(compiled.only("time"), values, config.num_threads if config else None)
 
     def profile(self, *args: object, rounds: int = 20, config: RunConfig | None = None, **kwargs: object) -> Profile:
@@ -367,7 +367,8 @@ class JITFunction(FirstCalls):
 
 def _says_all(compiled: CompiledProgram, bound: BoundArguments, names: Collection[str]) -> bool:
     """Whether a call gives all that the program takes: no output is given as None, and no tensor or run-time scalar is the default of its parameter."""
-    return all(name in bound.values for name in names) and all(param.name in names for param in compiled.param_infos if param.name in bound.values)
+    named = all(param.name in names for param in compiled.param_infos if param.name in bound.values)
+    return named and not bound.partial and all(name in bound.values for name in names)
 
 
 enable(JITFunction)

@@ -293,6 +293,8 @@ class Tuple:
 
 
 def _directed(direction: str, item: object) -> DirectedAnnotation:
+    if isinstance(item, UnionType) and len(kinds := [kind for kind in get_args(item) if kind is not type(None)]) == 1:
+        item = kinds[0]  # `pl.Out[pl.Tensor | None]`: the default says whether it may be left out
     if item is Tensor or item is DistributedTensor:
         item = TensorAnnotation() if item is Tensor else WindowAnnotation()
     if item is list or item is tuple or get_origin(item) in (list, tuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,7 +33,7 @@ Argument = TensorArgument | Constant | RuntimeScalar | CompileTime | Bundle["Arg
 
 @dataclass(frozen=True, slots=True)
 class BoundArguments:
-    """The arguments of a call by parameter; `omitted` are the outputs of a return-style call."""
+    """The arguments of a call by parameter; `omitted` are the outputs that it leaves out, to be returned."""
 
     values: Mapping[str, object]
     arguments: Mapping[str, Argument]
@@ -42,6 +42,12 @@ class BoundArguments:
     """Parameter and cache signature of arguments of foreign classes."""
     objects: Mapping[str, object] = field(default_factory=dict[str, object])
     """Objects that the body asks while compiling, by parameter."""
+    partial: bool = False
+    """Whether some outputs are given and others left out."""
+
+    def in_order(self, names: Iterable[str]) -> dict[str, object]:
+        """What the parameters of a program are called with; where some outputs are given, those that are left out are None."""
+        return {name: self.values.get(name) for name in names if name in self.values or (self.partial and name in self.omitted)}
 
     @property
     def direct(self) -> bool:
@@ -50,16 +56,19 @@ class BoundArguments:
 
 
 def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> BoundArguments:
-    """Match a call with the signature: all parameters, or all but the pure outputs."""
+    """Match a call with the signature: all parameters, or all but the pure outputs; an output that is None, given or by default, is left out."""
     values = _match(definition, args, kwargs, running)
-    missing = [param for param in definition.params if param.name not in values]
     outputs = [param for param in definition.params if param.direction == "Out"]
-    if missing and missing != outputs:
+    none = [param for param in outputs if values.get(param.name, param) is None]
+    values = {name: value for name, value in values.items() if all(name != param.name for param in none)}
+    missing = [param for param in definition.params if param.name not in values]
+    if missing not in ([], none, outputs):
         raise _missing(definition, missing, outputs)
     signatures = _adapt(definition, values)
     parts = Parts(definition, _tensor, _scalar)
     arguments = {param.name: _classify(parts, param, values[param.name], running) for param in definition.params if param.name in values}
-    return BoundArguments(parts.spread(values), arguments, tuple(param.name for param in missing), signatures, parts.objects)
+    omitted = tuple(param.name for param in missing)
+    return BoundArguments(parts.spread(values), arguments, omitted, signatures, parts.objects, partial=0 < len(missing) < len(outputs))
 
 
 def _adapt(definition: Definition, values: dict[str, object]) -> tuple[tuple[str, str], ...]:
@@ -100,8 +109,6 @@ def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str
         # The marker as a default means that the parameter stays, not that it has a value.
         if param.name not in values and param.default is not inspect.Parameter.empty and not (running and param.stays_runtime):
             values[param.name] = param.default
-        if param.direction == "Out" and values.get(param.name, param) is None:
-            del values[param.name]  # `out=None`: as if it were left out
     return {name: values[name] for name in names if name in values}
 
 

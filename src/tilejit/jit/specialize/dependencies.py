@@ -174,7 +174,7 @@ class BoundCall:
 def bind_call(helper: Definition, call: ast.Call, caller: Definition, may_omit: bool = False) -> BoundCall:
     """Match arguments to parameters as Python would; what does not match is an error at the call.
 
-    `may_omit`: a submitted kernel; outputs that are left out appear neither in `arguments` nor in `defaults`.
+    `may_omit`: a submitted kernel; outputs that are left out, or None, appear neither in `arguments` nor in `defaults`.
     """
     if may_omit:
         call = _with_outputs_named(helper, call)
@@ -210,13 +210,21 @@ def bind_call(helper: Definition, call: ast.Call, caller: Definition, may_omit: 
         given[keyword.arg] = keyword.value
     defaults: dict[str, object] = {}
     for param in helper.params:
-        if param.name not in given:
+        if param.direction == "Out" and _is_none(given.get(param.name)):
+            del given[param.name]
+        elif param.name not in given:
+            if param.direction == "Out" and param.default is None:
+                continue
             if param.default is inspect.Parameter.empty:
                 if may_omit and param.direction != "In":
                     continue
                 raise fail(f"the call of `{helper.name}` lacks its argument `{param.name}`", call)
             defaults[param.name] = param.default
     return BoundCall({name: given[name] for name in names if name in given}, defaults)
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _with_outputs_named(helper: Definition, call: ast.Call) -> ast.Call:

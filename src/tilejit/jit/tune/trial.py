@@ -57,8 +57,8 @@ class Prepared:
         """Take copies of what is written, new ones where none were made for another candidate; raises what the caller did wrong."""
         call = self._given
         bound = bind_arguments(self.kernel.definition, call.args, call.kwargs, running=True)
-        values = {param.name: bound.values[param.name] for param in self.compiled.param_infos if param.name in bound.values}
-        written = {param.name: param.direction for param in self.compiled.param_infos if param.direction != "In" and param.name in values}
+        values = bound.in_order(param.name for param in self.compiled.param_infos)
+        written = {param.name: param.direction for param in self.compiled.param_infos if param.direction != "In" and values.get(param.name) is not None}
         self._copies = {name: copies[name] if name in copies else copies.setdefault(name, copy_of(values[name])) for name in written}
         self._outputs = [name for name, direction in written.items() if direction == "Out"]
         self._changed = [(self._copies[name], values[name]) for name, direction in written.items() if direction == "InOut"]

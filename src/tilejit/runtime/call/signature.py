@@ -103,6 +103,9 @@ class Signature:
     def bind(self, args: Sequence[object], devices: Sequence[str] = ("cpu",)) -> tuple[list[Bound], tuple[object, ...]]:
         """Checked arguments in the order of the code, and the arrays that were allocated for the caller. Nothing is written."""
         omitted = self._omitted(len(args))
+        if not omitted:  # an output that is None is left out
+            omitted = tuple(i for i in self.output_indices if args[i] is None)
+            args = [value for i, value in enumerate(args) if i not in omitted] if omitted else args
         given = iter(args)
         bound: list[Bound | None] = [None if i in omitted else self._argument(param, next(given), devices) for i, param in enumerate(self.params)]
         first = first_array(bound)
