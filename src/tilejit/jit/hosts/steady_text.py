@@ -81,7 +81,8 @@ class Names:
         if not all(isinstance(constant, CodeType) or _is_constant(constant) for constant in code.co_consts):
             raise _Unsteady  # no compiler wrote it
         for step in dis.get_instructions(code):
-            if step.opname in _EFFECTS or (step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars):
+            formatted = step.opname == "FORMAT_WITH_SPEC" or (step.opname == "FORMAT_VALUE" and (step.arg or 0) & 4)  # which may follow the locale
+            if step.opname in _EFFECTS or formatted or (step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars):
                 raise _Unsteady
             if step.opname in _NAMES:
                 self._read_name(function, str(step.argval))
