@@ -116,7 +116,7 @@ def test_scratch_at_known_places_is_asked_for_once_before_anything_is_written(mo
 
     source = program([buffer(48, 48), buffer(48, 48)], body)
     x, out = random(rng, (48, 48)) / 48, random(rng, (48, 48))
-    check(source, [x, out])
+    check(source, [x, out], atol=1e-9)
     assert lower(source, CompileOptions()).text.count(f"ptr %context, i64 {abi.ARENA_END}\n") == 1
     monkeypatch.setenv("TILEJIT_ARENA_BYTES", "16K")
     copy = out.copy()
