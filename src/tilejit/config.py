@@ -274,6 +274,19 @@ def variables_set() -> frozenset[str]:
     return frozenset([os.fsdecode(name) for name in list(DATA) if name.startswith(start)])
 
 
+_members: dict[tuple[bytes, ...], tuple[list[bytes], list[bytes]]] = {}
+"""By family of variables: the names that were in the environment, and those of the family. Looking at each costs more than a first call has time for."""
+
+
+def variables_of(families: tuple[bytes, ...]) -> dict[str, str]:
+    """The variables of the environment whose names begin with one of these, in order."""
+    data = DATA if is_known() else {os.fsencode(name): os.fsencode(value) for name, value in os.environ.items()}
+    names, known = list(data), _members.get(families)
+    if known is None or known[0] != names:
+        known = _members[families] = names, sorted(name for name in names if name.startswith(families))
+    return {os.fsdecode(name): os.fsdecode(data.get(name, b"")) for name in known[1]}
+
+
 def unknown_variables(there: Collection[str]) -> dict[str, str | None]:
     """Those of the variables that no setting reads, each with the closest one that exists."""
     strangers = sorted(name for name in there if name not in VARIABLES)

@@ -41,6 +41,8 @@ class TargetRow:
     """Whether the disk cache keeps what it builds; needs a loader."""
     device_facts: str = "tilejit.runtime.machine:fingerprint"
     """`module:function`, device → what of that device generated code depends on."""
+    compiler_settings: str | None = None
+    """`module:function` → what its libraries were told that changes code, by the environment for one; read without loading them. None: nothing does."""
     libraries: tuple[str, ...] = ()
     """Whose versions generated code depends on, besides those that every target needs."""
     extra: str = ""
@@ -72,8 +74,8 @@ _rows: list[TargetRow] = [
     ),
     TargetRow(
         "cuda", ("cuda",), "tilejit.backends.cuda.target", devices=("cuda",), loader="tilejit.runtime.cuda.entry:runners", cacheable=True,
-        device_facts="tilejit.runtime.cuda.devices:fingerprint", libraries=("triton",), extra="cuda", ignores=("cpu",),
-        health="tilejit.backends.cuda.health:findings",
+        device_facts="tilejit.runtime.cuda.devices:fingerprint", compiler_settings="tilejit.runtime.cuda.triton_settings:in_words",
+        libraries=("triton",), extra="cuda", ignores=("cpu",), health="tilejit.backends.cuda.health:findings",
     ),
     TargetRow("reference", ("reference", EAGER, SANITIZE), "tilejit.backends.reference.target", devices=("cpu", "cuda"), ignores=("arch", "cpu")),
     # No part of the disk cache: `ptoas` has its say about the text whenever a program is compiled. Directories can be loaded.
@@ -170,6 +172,12 @@ def findings(row: TargetRow) -> list[Finding]:
 def device_facts(platform: str, device: str) -> str:
     """What of the device the code of a platform depends on."""
     return cast("Callable[[str], str]", _named(row_of(platform).device_facts))(device)
+
+
+def compiler_settings(platform: str) -> str:
+    """What the libraries of a platform were told that changes code, now; empty: nothing."""
+    named = row_of(platform).compiler_settings
+    return "" if named is None else cast("Callable[[], str]", _named(named))()
 
 
 def load(artifact: Artifact) -> Mapping[str, Runner]:

@@ -188,7 +188,9 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str, most_shared: int =
     ir: Any = import_module("triton._C.libtriton").ir
     target = backends.GPUTarget("cuda", arch, 32)
     backend: Any = triton.make_backend(target)
-    given = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages, "launch_cooperative_grid": kernel.gang > 1}
+    given: dict[str, Any] = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages, "launch_cooperative_grid": kernel.gang > 1}
+    knobs: Any = import_module("triton.knobs")
+    given["ptx_options"] = getattr(knobs.nvidia, "ptxas_options", None) or ""  # as the key has it; the default is what there was when Triton was loaded
     options = backend.parse_options({**_DEFAULTS, **given, **kernel.options})
     context = ir.context()
     ir.load_dialects(context)

@@ -9,23 +9,28 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
 from tilejit.runtime.store.entry import fields_text
-from tilejit.runtime.targets import DEFAULT, device_facts, row_of
+from tilejit.runtime.targets import DEFAULT, compiler_settings, device_facts, row_of
 
 _LIBRARIES = ("xdsl", "numpy", "ml_dtypes")
 """What compiling runs besides our own code; targets name further ones."""
 
 
-@cache
 def toolchain(platform: str = DEFAULT, device: str = "cpu") -> dict[str, str]:
     """What generated code depends on besides the kernel, in words."""
-    libraries = {name: _VERSIONS.get(name, "unknown") for name in (*row_of(platform).libraries, *_LIBRARIES)}
-    return {"tilejit": _SOURCES, **libraries, "python": ".".join(map(str, sys.version_info[:3])), "target": device_facts(platform, device)}
+    return _toolchain(platform, device, compiler_settings(platform))[0]
+
+
+def toolchain_text(platform: str = DEFAULT, device: str = "cpu") -> str:
+    """The same as JSON."""
+    return _toolchain(platform, device, compiler_settings(platform))[1]
 
 
 @cache
-def toolchain_text(platform: str = DEFAULT, device: str = "cpu") -> str:
-    """The same as JSON."""
-    return fields_text(toolchain(platform, device))
+def _toolchain(platform: str, device: str, told: str) -> tuple[dict[str, str], str]:
+    libraries = {name: _VERSIONS.get(name, "unknown") for name in (*row_of(platform).libraries, *_LIBRARIES)}
+    found = {"tilejit": _SOURCES, **libraries, "python": ".".join(map(str, sys.version_info[:3])), "target": device_facts(platform, device)}
+    found |= {"compiler settings": told} if told else {}
+    return found, fields_text(found)
 
 
 @cache
