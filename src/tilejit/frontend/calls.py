@@ -118,7 +118,7 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
     if meant is not None and not keywords and args:
         return _scalar_builtin(ctx, meant.rows[0][1].name, path, args, node)
     if _hashable(function) and function in _CASTS:
-        nearest = ", to the nearest one" if function is int else ""
+        nearest = ", to the nearest one; pl.cast(pl.floor(x), pl.INDEX) rounds down" if function is int else ""
         ctx.fail(UnsupportedFeatureError, f"`{path}()` of a run-time value", node, help=f"pl.cast(x, pl.{_CASTS[function]}) converts at run time{nearest}")
     if function is range:
         ctx.fail(UnsupportedFeatureError, "plain `range` with a run-time value", node, help="write `for i in pl.range(…)`")

@@ -143,7 +143,8 @@ def _bound(ctx: Context, source: SSAValue, axis: int, node: ast.expr) -> object:
     """An index as written; negative constants count from the end."""
     value = ctx.value(node)
     if isinstance(value, slice) or value is None or not (is_scalar(value) or isinstance(value, DynVar)):
-        help = "index with integers and slices; gather takes index tensors" if shaped(value) is not None else "index with integers and slices"
+        rows = "; for whole rows pl.gather(x, 0, pl.broadcast_to(i[:, None], [i.shape[0], x.shape[1]])), or a loop over x[i[n]]"
+        help = "index with integers and slices" + rows * (shaped(value) is not None)
         ctx.fail(UnsupportedFeatureError, f"cannot index with {describe_value(value)}", node, help=help)
     known = static_integer(value)
     if known is None:

@@ -344,7 +344,8 @@ def _cast_target(call: Call) -> DType:
     if given is COMPLEX64 and target is not COMPLEX64:
         raise DTypeError(f"cast would lose the imaginary parts of {given} as {target}", help=PARTS_HELP)
     if call.level == "scalar" and cast_mode(mode) != "round":
-        raise ArgumentError("cast of a scalar takes only the default mode", help="leave `mode` out")
+        help = "cast the tensor it is read from, or round it first: pl.cast(pl.floor(x), pl.INT32)"
+        raise ArgumentError("cast of a scalar takes only the default mode", help=help)
     return target
 
 
