@@ -80,6 +80,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "direct_n": (0, 256), "direct_k": (0, 256), "few_rows": (0, 8, 64), "few_dots": (0, 32), "tile_rows": (1, 48), "tile_columns": (1, 128),
     "shared_bytes": (1, 1 << 24), "pieces": (1, 3, 16), "stream_pieces": (1, 4), "least_columns": (1, 64, 256), "least_rows": (1, 120),
     "in_registers": (True, False), "deep_bytes": (1, 1 << 40), "large_elements": (1, 1 << 18), "large_few_rows": (0, 64), "asks": (True, False),
+    "in_place": (True, False),
 }  # fmt: skip
 
 
@@ -97,6 +98,13 @@ def test_any_schedule_computes_the_same(kernel: Any, seed: int) -> None:
 def test_a_choice_changes_the_code() -> None:
     code = {lanes: results(softmax, {"softmax_k0/nest0": {"lanes": lanes}})[0].stage("ll") for lanes in (8, 32)}
     assert "vm.exp.32" in code[32] and "vm.exp.32" not in code[8]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_packed_rows_of_a_lie_known_distances_apart(in_place: bool) -> None:
+    code = results(product, {"gemm FP32": {"direct_n": 0, "few_rows": 0, "in_place": in_place}})[0].stage("ll")
+    kernel = code.partition("@gemm.micro.FP32(")[2].partition("\n}")[0]
+    assert kernel and (kernel.count("%a_row") > 1) is in_place
 
 
 def test_calls_with_other_schedules_are_other_specialisations() -> None:

@@ -58,6 +58,8 @@ class GemmSchedule:
     """Columns of B packed at a time: they stay in the last cache."""
     unroll: int
     """Steps along the depth in one turn."""
+    in_place: bool
+    """Whether rows of A that lie as in a panel are read where they are: each needs an address of its own, which narrow blocks do not hide."""
     direct_n: int
     direct_k: int
     """Up to these sizes B stays in the first caches as it is, and packing does not pay."""
@@ -82,7 +84,8 @@ class GemmSchedule:
     deep_columns: int
     """From this size on a B of so many columns at most is cut into stretches of whole rows where there are fewer rows of A than share what is read of it."""
     asks: bool
-    """Whether rows of B are asked for ahead there: processors with a large second cache see for themselves what is read next."""
+    """Whether rows of B are asked for ahead there: processors with a large second cache, or that take two vectors for a line, see for themselves what is read
+    next."""
     least_columns: int
     least_rows: int
     """The least of each: below, packing the other operand anew for every stretch would show."""
@@ -144,10 +147,10 @@ def gemm(accumulator: DType) -> GemmSchedule:
     # A matrix unit is faster even where B must be packed for it.
     streams = accumulator.is_float and vectors == 4 and not host().has("amx-tile")
     return GemmSchedule(
-        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=nc, unroll=4,
+        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=nc, unroll=4, in_place=vectors == 4,
         direct_n=256, direct_k=256, few_rows=8, large_elements=1 << 18, large_few_rows=16 if streams else 8, few_dots=32,
         tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
-        pieces=16, stream_pieces=32, stream_columns=128, deep_bytes=4 * _MIB, deep_columns=16384, asks=second < 2 * _MIB,
+        pieces=16, stream_pieces=32, stream_columns=128, deep_bytes=4 * _MIB, deep_columns=16384, asks=vectors == 4 and second < 2 * _MIB,
         least_columns=128, least_rows=120, thin_rows=64,
     )  # fmt: skip
 

@@ -44,8 +44,10 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     if name in module.functions:
         return name
     params = params_of(MICRO)
-    a, a_row, a_step, b, c, c_row, steps, accumulate, ahead = params
+    a, *strides, b, c, c_row, steps, accumulate, ahead = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
+    # Of panels, addresses are known distances apart.
+    a_row, a_step = strides if block.in_place else (kind.acc_bytes, block.rows * kind.acc_bytes)
     width, columns = kind.lanes, block.vectors * kind.lanes
 
     def step(sums: list[Value], at_a: Index, at_b: Value) -> list[Value]:

@@ -113,9 +113,9 @@ def packed(module: Module, kind: Elements) -> str:
     return name
 
 
-def whole_words(kind: Elements) -> int:
+def whole_words(kind: Elements, block: GemmSchedule) -> int:
     """A depth is a multiple of this where words of A may be read as they lie; 0: never."""
-    if kind.a.memory != kind.a.lane or kind.corrected:
+    if kind.a.memory != kind.a.lane or kind.corrected or not block.in_place:
         return 0
     return SIDE * kind.group if kind.tiles else kind.group
 
@@ -135,7 +135,7 @@ class _Parts:
     def lies_as_packed(self, k: Value) -> Value:
         """Whether words of A lie in memory as in a panel, row by row."""
         e, kind = self.e, self.kind
-        whole = whole_words(kind)
+        whole = whole_words(kind, self.block)
         if not whole:
             return Value("false", "i1")
         return binary(e, "and", e.icmp("eq", self.a[2], 1), e.icmp("eq", e.inst("i64", f"urem {k}, {whole}"), 0))

@@ -75,9 +75,10 @@ def _share_variant(
     single = all(extent == 1 for extent in product.batch)
     thin = isinstance(m, int) and m <= schedule.thin_rows and isinstance(n, int) and n >= schedule.pieces * schedule.least_columns
     if variant == "packed" and single and not thin:
-        whole = whole_words(kind.packed)
+        block = block_of(e.module, kind.packed)
+        whole = whole_words(kind.packed, block)
         lies = product.a.strides[-1] == 1 and isinstance(k, int) and whole > 0 and k % whole == 0
-        return _share_packed(f, product, plan_of(e, kind.packed, block_of(e.module, kind.packed), product.sizes, lies=lies), others, alone, convert)
+        return _share_packed(f, product, plan_of(e, kind.packed, block, product.sizes, lies=lies), others, alone, convert)
     if variant == "stream" and single and few_rows.by_depth(product, kind, schedule):
         few_rows.share_by_depth(f, product, kind, alone, others)
         convert()
