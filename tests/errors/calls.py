@@ -136,7 +136,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "tensor_given_a_list": lambda: add(A.tolist(), B, OUT),
     "tensor_given_a_number": lambda: add(A, 1.0, OUT),
     "tensor_given_a_numpy_number": lambda: add(A, np.float32(1), OUT),
-    "tensor_given_none": lambda: add(A, B, None),
+    "tensor_given_none": lambda: add(A, None, OUT),
     "tensor_given_text": lambda: add("a.npy", B, OUT),
     # shapes
     "rank_too_small": lambda: add(A[0], B, OUT),
