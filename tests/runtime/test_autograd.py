@@ -362,6 +362,20 @@ def test_what_wraps_a_tensor_is_refused_with_help_cold_and_warm(wrapper: str) ->
     assert len(refusals) == 4
 
 
+@pytest.mark.parametrize("fastpath", ["0", "1"])
+def test_results_that_a_mode_of_torch_would_make_are_refused_cold_and_warm(fastpath: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    monkeypatch.setenv("TILEJIT_FASTPATH", fastpath)
+    scaled = kernel()
+    x, y, _ = tensors()
+    for _ in range(2):
+        with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(ArgumentError, match="of the class FakeTensor, which intercepts operators"):
+            scaled(x, y)
+        for _ in range(4):
+            torch.testing.assert_close(scaled(x, y), x * 100.0)
+
+
 def test_a_subclass_that_intercepts_nothing_is_a_tensor() -> None:
     class Named(torch.Tensor):
         pass

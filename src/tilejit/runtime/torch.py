@@ -133,7 +133,10 @@ def zeros(shape: Sequence[int], dtype: DType, device: str) -> torch.Tensor:
     packed = dtype.bits < 8 and dtype.kind != "bool"
     if dtype.torch_name is None or packed or not hasattr(torch, dtype.torch_name):
         raise unsupported_dtype("torch", dtype.name)
-    return torch.zeros(tuple(shape), dtype=getattr(torch, dtype.torch_name), device=device)
+    made = torch.zeros(tuple(shape), dtype=getattr(torch, dtype.torch_name), device=device)
+    if type(made) is not torch.Tensor or _is_functional(made):
+        view_of(made)  # a mode of torch made something else, which may hold no elements: that says so
+    return made
 
 
 def on_device(array: np.ndarray, device: str) -> object:

@@ -151,7 +151,7 @@ class _Dispatcher(NewTensors):
         # Once more: what made the new tensors may have called a kernel.
         base, end = self.get(arena, 0), self.get(arena, 1)
         busy = e.inst("i1", f"and i1 {needed.text}, {self.same(base, 0).text}")
-        e.cbr(busy, "taken_meanwhile", "go")
+        e.cbr(busy, "made_in_vain", "go")
         e.place("go")
         self.note_writes(entry)
         # Kernels without scratch leave the arena alone, so that they run side by side.
@@ -175,7 +175,7 @@ class _Dispatcher(NewTensors):
         e.place("not_made")
         self.drop(entry)
         e.void("ret ptr null")
-        e.place("taken_meanwhile")
+        e.place("made_in_vain")
         self.drop(entry)
         e.br("slow")
 

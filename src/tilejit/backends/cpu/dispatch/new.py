@@ -63,6 +63,8 @@ class NewTensors(Guards):
         self.put(self.block, slot, self.field(made, ARRAY.DATA))
         e.br(f"{label}.done")
         e.place(f"{label}.torch")
+        plain = self.same(self.field(made, 8), self.get(self.state, State.TORCH_TYPE))
+        self.require(plain, "made_in_vain")  # a mode of torch made something else, which Python tells of
         view = e.offset(self.tensors, MAX_ARGS * DLTENSOR_SLOTS, "i64")
         status = e.inst("i32", f"call i32 {self.get(self.state, State.TORCH_EXCHANGE, 'ptr').text}({made}, {view})")
         self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "not_made")
