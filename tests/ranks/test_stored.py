@@ -65,6 +65,20 @@ def all_biased(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.F
         biased(x[r], y[r], BIAS, device=r)
 
 
+SCALE = [2.0]
+
+
+@pl.jit(on_drift="recompile")
+def following(x: pl.Tensor[[K], pl.FP32], y: pl.Out[pl.Tensor[[K], pl.FP32]]):
+    y[:] = x * SCALE[0]
+
+
+@pl.jit.host
+def all_following(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        following(x[r], y[r], device=r)
+
+
 @pl.jit.host
 def textless(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]]):
     for r in pl.range(pld.world_size()):
@@ -143,10 +157,11 @@ def test_numbers_without_a_type_are_constants_of_what_is_launched() -> None:
     for by, flag in ((2.5, True), (0.5, True), (2.5, False), (2.5, True)):
         want = [weighted(x[r], by=by + r, flag=flag, mode="plus" if by > 1.0 else "none") for r in range(2)]
         np.testing.assert_array_equal(weighs(x, by=by, flag=flag, config=on(2)), want)
-    stored: Any = CompiledProgram.from_dir(weighs.compile(x, by=2.5, flag=True, config=on(2)).output_dir)
-    np.testing.assert_array_equal(stored(x, by=2.5, flag=True, config=on(2)), [[3.0] * 4, [4.0] * 4])
-    with pytest.raises(ArtifactError, match=r"`weighted` was not compiled for .*by: 0\.5, flag: True, mode: 'none'"):
-        stored(x, by=0.5, flag=True, config=on(2))
+    kept: Any = weighs.compile(x, by=2.5, flag=True, config=on(2))
+    for compiled in (kept, CompiledProgram.from_dir(kept.output_dir)):
+        np.testing.assert_array_equal(compiled(x, by=2.5, flag=True, config=on(2)), [[3.0] * 4, [4.0] * 4])
+        with pytest.raises(ArtifactError, match=r"`weighted` was not compiled for .*by: 0\.5, flag: True, mode: 'none'"):
+            compiled(x, by=0.5, flag=True, config=on(2))
 
 
 @pl.jit
@@ -309,3 +324,16 @@ def test_memory_of_a_gpu_leads_to_the_program_for_its_shape() -> None:
     for program, count in zip(programs, (4, 8), strict=True):
         memory = DeviceTensor(16, (count,), pl.FP32, "cuda:0")
         assert launch.compiled({"x": memory, "y": memory, "by": pl.RUNTIME}, None).entry is program
+
+
+def test_a_compiled_host_function_stays_as_compiled_in_memory_and_stored() -> None:
+    x = np.ones((2, 8), np.float32)
+    SCALE[0] = 2.0
+    kept: Any = all_following.compile(x, config=on(2))
+    stored: Any = CompiledProgram.from_dir(kept.output_dir)
+    for scale in (2.0, 3.0, 2.0, 4.0):
+        SCALE[0] = scale
+        for _ in range(2):  # the second one may do again what the first one did
+            np.testing.assert_array_equal(all_following(x, config=on(2)), x * scale)
+            np.testing.assert_array_equal(kept(x), x * 2)
+            np.testing.assert_array_equal(stored(x), x * 2)

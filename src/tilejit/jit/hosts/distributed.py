@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
 from tilejit.errors import ArgumentError, ArtifactError, TilejitError
-from tilejit.jit.definition import Definition
+from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts import stored_hosts
-from tilejit.jit.hosts.launching import JitLaunched, run_text
-from tilejit.jit.hosts.ranks import distributed_config, recorded_only, run_host
+from tilejit.jit.hosts.launching import JitLaunched, launch_of, run_text
+from tilejit.jit.hosts.ranks import Compiled, distributed_config, recorded_only, run_host
 from tilejit.jit.hosts.workers import DistributedWorker
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
 from tilejit.runtime.artifact.directory import Stage
@@ -28,6 +28,7 @@ from tilejit.runtime.targets import place_of
 from tilejit.types.annotations import DynVar
 
 if TYPE_CHECKING:
+    from tilejit.jit.function import JITFunction
     from tilejit.tile_ir.program import Program
 
 _EMPTY: Mapping[str, Any] = {}
@@ -82,6 +83,8 @@ class Parts:
     """Their parameters that are windows."""
     sub_workers: Mapping[str, Callable[..., object]]
     programs_of: stored_hosts.ProgramsOf
+    kernels: Callable[[Any], stored_hosts.StoredLaunch] | None = None
+    """What the kernels that host functions name were compiled to, where they are not part of the program."""
 
 
 class DistributedCompiledProgram(CompiledProgram):
@@ -215,7 +218,8 @@ class DistributedCompiledProgram(CompiledProgram):
         settled = replace(config or self._run, platform=self.platform, distributed_config=chosen, **options)
         host = self.hosts[name]
         me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra else None
-        return run_host(host, tuple(args), named, settled, me, (*self.launches, *self.hosts), worker)
+        compiled = Compiled(me, (*self.launches, *self.hosts), self.parts.kernels)
+        return run_host(host, tuple(args), named, settled, compiled, worker)
 
     def __getitem__(self, name: str) -> Any:
         if name in self.hosts:
@@ -271,20 +275,29 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
     recorder = recorded_only(definition, args, named, config)
     launched = [each for each in recorder.compiled.values() if isinstance(each, JitLaunched)]
     programs = list({id(each.program): each.program for each in launched}.values())
-    kernels: dict[object, list[stored_hosts.Stored]] = {}
+    kernels: dict[JITFunction, list[stored_hosts.Stored]] = {}
+    known: dict[JITFunction, stored_hosts.StoredLaunch] = {}
+    digest = lambda: "\n".join(each.text() for each in launched)  # noqa: E731
     for each in launched:
-        stored = kernels.setdefault(each.launch.kernel, [])
+        launch = each.launch
+        stored = kernels.setdefault(launch.kernel, [])
+        known.setdefault(launch.kernel, stored_hosts.StoredLaunch(launch.name, launch.params, stored, digest))
         number = stored_hosts.chosen(stored, each.values)
         if number is None:
             stored.append((each.entry, stored_hosts.constants_of(each.values)))
         elif stored[number][0] is not each.entry:  # one shape of a dynamic extent has the code of another one
             raise changed_between_launches(each.launch.name)
 
-    def programs_of(kernel: object) -> list[tuple[int, Mapping[str, object]]]:
+    def programs_of(kernel: Kernel) -> list[tuple[int, Mapping[str, object]]]:
         entries = [each.only("launch") for each in programs]
-        return [(entries.index(entry), constants) for entry, constants in kernels.get(kernel, ())]
+        return [(entries.index(entry), constants) for entry, constants in kernels.get(cast("JITFunction", kernel), ())]
 
-    parts = Parts(definition.name, programs, {definition.name: definition}, {}, {}, {}, programs_of)
+    def compiled_as(kernel: JITFunction) -> stored_hosts.StoredLaunch:
+        return known.get(kernel) or stored_hosts.StoredLaunch(kernel.definition.name, launch_of(kernel).params, (), digest)
+
+    host = Definition(definition.function, definition.kind, definition.options, definition.extra)  # its own calls follow what changes
+    _ = host.params  # as they are now
+    parts = Parts(definition.name, programs, {definition.name: host}, {}, {}, {}, programs_of, compiled_as)
     return DistributedCompiledProgram(parts, distributed_config(config), config)
 
 

@@ -53,7 +53,7 @@ class JitLaunched:
 
     def text(self) -> str:
         program: Any = self.program.program
-        return program.as_python() if program is not None else self.launch.kernel.definition.digest
+        return program.as_python() if program is not None else self.launch.definition.digest
 
 
 class JitLaunch:
@@ -118,7 +118,7 @@ def launched(kernel: JITFunction, args: Sequence[object], named: Mapping[str, ob
         return run_text(kernel.definition, recorder, list(args), dict(named))
     if kernel.definition.kind == "inline":
         recorder.fail(ArgumentError, f"`{kernel.definition.name}` is an inline function and cannot be launched", help="call it in a function that is launched")
-    return recorder.launch(launch_of(kernel), args, named)
+    return recorder.launch((recorder.kernels or launch_of)(kernel), args, named)
 
 
 def run_text(definition: Definition, recorder: Recorder, args: list[object], named: Mapping[str, object] | None = None) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from tilejit.jit.function import JITFunction
     from tilejit.runtime.ranks.engine import Engine
+    from tilejit.runtime.ranks.launches import Launchable
 
 
 Copies = Mapping[FunctionType, FunctionType] | None
@@ -49,6 +51,21 @@ class Worker(Protocol):
     def keeps(self, plan: Plan) -> bool:
         """Whether windows keep what they hold from the last call."""
         ...
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a host function of a compiled program finds there."""
+
+    me: Callable[[Recorder], object] | None = None
+    """Its `self`."""
+    methods: Collection[str] = ()
+    """What that has."""
+    kernels: Callable[[JITFunction], Launchable] | None = None
+    """What the kernels that it names were compiled to."""
+
+
+_NOT_COMPILED = Compiled()
 
 
 def is_distributed(definition: Definition) -> bool:
@@ -98,14 +115,13 @@ def run_host(
     args: tuple[object, ...],
     named: Mapping[str, object],
     config: RunConfig | None,
-    me: Callable[[Recorder], object] | None = None,
-    methods: Collection[str] = (),
+    compiled: Compiled = _NOT_COMPILED,
     worker: Worker | None = None,
 ) -> object:
-    """A call of a host function; `me` is its `self` and `methods` what that has, `worker` what was prepared for it."""
+    """A call of a host function, of a compiled program or as it is now; `worker` is what was prepared for it."""
     check_params(definition)
     chosen = distributed_config(config)
-    replays = replays_of(definition, methods)
+    replays = replays_of(definition, compiled.methods)
     with worker.held(chosen) if worker is not None else Held(chosen) as engine:
         settled = chosen or DistributedConfig(list(range(engine.world)))
         plain = definition.in_order(args, named) if not engine.several else None
@@ -116,7 +132,7 @@ def run_host(
         else:
             given = _Given(definition, args, named, engine.world, engine.here)
             copies = replays.names.copies if replays.names is not None and key is not None else None
-            replay, new = _recorded(given, engine, config, me, copies), given.new
+            replay, new = _recorded(given, engine, config, compiled, copies), given.new
             key = key if plain is not None and replay.again(plain) else None
         keep = worker is not None and worker.keeps(replay.plan)
         Call(engine, replay.plan, settled, keep).run()
@@ -127,9 +143,9 @@ def run_host(
     return order[0] if len(order) == 1 else tuple(order)
 
 
-def _recorded(given: _Given, engine: Engine, config: RunConfig | None, me: Callable[[Recorder], object] | None, copies: Copies) -> Replay:
+def _recorded(given: _Given, engine: Engine, config: RunConfig | None, compiled: Compiled, copies: Copies) -> Replay:
     """Run the text."""
-    recorder, result = given.recorded(engine.world, config, me, copies)
+    recorder, result = given.recorded(engine.world, config, compiled, copies)
     plan = recorder.finish()
     if engine.several:
         plan.facts = _facts(given.definition, recorder, given.values)
@@ -142,7 +158,7 @@ def recorded_only(definition: Definition, args: tuple[object, ...], named: Mappi
     if not args and not named:
         args = tuple(_allocated(param, None, {}) if param.tensor is not None else 0 for param in definition.params)
     world = world_of(distributed_config(config))
-    recorder, _ = _Given(definition, args, named, world, range(world)).recorded(world, config, None, None)
+    recorder, _ = _Given(definition, args, named, world, range(world)).recorded(world, config, _NOT_COMPILED, None)
     return recorder
 
 
@@ -165,14 +181,14 @@ class _Given:
         shapes = {**views, **{name: view_of(array) for name, array in self.new.items()}}
         self.tensors = {name: _tensor(definition, name, view, self.values.get(name), stacks) for name, view in shapes.items()}
 
-    def recorded(self, world: int, config: RunConfig | None, me: Callable[[Recorder], object] | None, copies: Copies) -> tuple[Recorder, object]:
+    def recorded(self, world: int, config: RunConfig | None, compiled: Compiled, copies: Copies) -> tuple[Recorder, object]:
         """Run the text on stand-ins; what the ranks will do, and what it returned."""
-        recorder = Recorder(Plan(world, device=self.device), config, symbols=self.symbols, framework=self.framework, copies=copies)
+        recorder = Recorder(Plan(world, device=self.device), config, symbols=self.symbols, framework=self.framework, copies=copies, kernels=compiled.kernels)
         recorder.plan.tensors = [tensor for tensor in self.tensors.values() if tensor.home is None and not isinstance(tensor, StackedTensor)]
         values = {param.name: self.tensors.get(param.name, self.values.get(param.name)) for param in self.definition.params}
         named = {param.name: values.pop(param.name) for param in self.definition.params if param.keyword_only}
         with recorder:
-            return recorder, run_text(self.definition, recorder, [*([me(recorder)] if me is not None else []), *values.values()], named)
+            return recorder, run_text(self.definition, recorder, [*([compiled.me(recorder)] if compiled.me is not None else []), *values.values()], named)
 
 
 def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, object]:

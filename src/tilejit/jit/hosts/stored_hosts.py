@@ -140,7 +140,7 @@ class StoredLaunch:
             return Fixed(self._entries[number][0], lambda: f"{self.name}{number}{self._digest()}")
         given = [f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if isinstance(value, np.ndarray | DeviceTensor)]
         given += [f"{name}: {value!r}" for name, value in values.items() if not _is_open(value)]
-        help = "compile the host function with such arguments and store it again"
+        help = "compile the host function for such arguments too"
         raise ArtifactError(f"`{self.name}` was not compiled for {', '.join(given)}", help=help)
 
 

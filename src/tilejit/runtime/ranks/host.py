@@ -69,6 +69,8 @@ class Recorder:
     """Whether nothing but the text and its arguments has decided what is done."""
     copies: Mapping[FunctionType, FunctionType] | None = None
     """What runs in the place of functions, so that the record is true of the names that it is kept for; None: it is not kept."""
+    kernels: Callable[[Any], Launchable] | None = None
+    """What kernels were compiled to, where that stays; None: they are compiled as they are now."""
 
     def __enter__(self) -> Recorder:
         self._outer = recording()
