@@ -15,14 +15,14 @@ from tilejit.backends.cpu import schedule
 from tilejit.backends.cpu.llvm import text
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module
-from tilejit.backends.cpu.products import elements, gemm
+from tilejit.backends.cpu.products import dots, elements, gemm
 from tilejit.backends.cpu.products.elements import Elements, accumulator_of
 from tilejit.backends.cpu.products.gemm import Gemm, call_gemm, gemm_function, scratch_bytes
 from tilejit.backends.cpu.products.kernels import params_of
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, DType
 
 PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"
-SIZES = [(1, 1, 1), (3, 5, 7), (4, 100, 33), (13, 33, 5), (37, 129, 70), (250, 70, 300), (20, 1100, 40), (1, 300, 500), (6, 64, 0), (0, 4, 4), (4, 0, 4)]
+SIZES = [(1, 1, 1), (3, 5, 7), (4, 100, 33), (14, 50, 5), (37, 129, 70), (250, 70, 300), (20, 1100, 40), (1, 300, 500), (6, 64, 0), (0, 4, 4), (4, 0, 4)]
 Product = Callable[[Array, Array, Array, bool], None]
 
 
@@ -177,6 +177,27 @@ def test_integer_products_wrap_like_their_accumulator(products: Callable[..., Pr
 def test_known_sizes_and_strides_leave_one_variant(a: tuple[Index, Index], b: tuple[Index, Index], sizes: tuple[Index, Index, Index], expected: str) -> None:
     module = Module()
     assert gemm_function(module, FP32, a, b, sizes) == expected
+
+
+@pytest.mark.parametrize(("second", "b", "expected"), [(1 << 21, (1, 64), "short_dots"), (1 << 21, (1, 65), "dots"), (1 << 20, (1, 64), "dots")])
+def test_short_columns_in_one_line_are_read_in_order_where_the_second_cache_is_large(
+    second: int, b: tuple[Index, Index], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "cache_bytes", lambda: (1 << 15, second, 1 << 25))
+    assert gemm_function(Module(), FP32, (64, 1), b, (1, 256, 64)) == f"gemm.FP32.{expected}"
+
+
+@pytest.mark.parametrize("size", [(1, 256, 64), (6, 31, 50), (3, 3, 7)])
+def test_short_columns_have_the_sums_of_others(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    m, n, k = size
+    rng = np.random.default_rng(0)
+    a, b = operand_of(FP32, (m, k), "C", rng), operand_of(FP32, (k, n), "F", rng)
+    found = [np.full((m, n), 9, np.float32) for _ in range(2)]
+    product(FP32, "dots")(a, b, found[0], False)
+    monkeypatch.setitem(gemm._BUILDERS, "dots", lambda module, kind: dots.dots(module, kind, short=True))
+    product(FP32, "dots")(a, b, found[1], False)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[0], a @ b, rtol=1e-4, atol=1e-4)
 
 
 def test_compiled_products_need_nothing_from_outside() -> None:

@@ -84,6 +84,8 @@ def gemm_function(
     """Name of the function for these strides and sizes, added to `module` when first used; what is known now spares variants."""
     kind = Elements.of(module, operand, right)
     wanted = variants(schedule_of(module, operand), kind, a, b, sizes)
+    if wanted == ["dots"] and dots.are_short(module, kind, b[1], sizes[2]):
+        return dots.dots(module, kind, short=True)
     return _BUILDERS[wanted[0]](module, kind) if len(wanted) == 1 else _dispatcher(module, kind, wanted)
 
 
