@@ -46,6 +46,24 @@ def test_empty_and_full_calls_take_turns_on_warm_ways(make_kernel: MakeKernel) -
             np.testing.assert_allclose(out, a * 2 + b, rtol=1e-5)
 
 
+@pytest.mark.parametrize("fastpath", ["0", "1"])
+def test_tensors_with_elements_have_their_own_kernel_after_warm_calls_without(fastpath: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In which extents are constants: what is computed with them has the precision of Python."""
+    monkeypatch.setenv("TILEJIT_FASTPATH", fastpath)
+    text = """
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + (x.shape[0] / 3 - 1.6666666) * 1e7
+    """
+    for first in (5, 0):
+        kernel = make_kernel(text)
+        for rows in (first, 0, 5, 0, 5):
+            for _ in range(4):
+                found = kernel(np.zeros((rows, 8), np.float32))
+                np.testing.assert_array_equal(found, np.full((rows, 8), (5 / 3 - 1.6666666) * 1e7, np.float32))
+
+
 def test_extents_that_disagree_are_still_an_error(make_kernel: MakeKernel) -> None:
     kernel = make_kernel(SOURCE)
     for _ in range(3):

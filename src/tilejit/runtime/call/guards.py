@@ -94,6 +94,7 @@ def guards_of(entry: CompiledEntry, native: Placed, arguments: Mapping[str, obje
     flat, fixed = (form.flat, form.fixed) if form is not None else (False, None)
     places = dict(zip((param.name for param in native.params), native.places, strict=True))
     infos = {param.name: param for param in entry.signature.params}
+    empty = _empty(entry, arguments)
     guards: list[ArgumentGuard] = []
     for name, value in arguments.items():
         info = infos.get(name)
@@ -104,16 +105,22 @@ def guards_of(entry: CompiledEntry, native: Placed, arguments: Mapping[str, obje
         elif info.shape is None:
             guards.append(RuntimeGuard(info.dtype, places[name]))
         else:
-            extents, symbols = _extents(entry, info)
+            extents, symbols = _extents(entry, info, empty)
             guards.append(TensorGuard(value, extents, symbols, info.dtype.get_byte(), info.direction != "In", places[name], flat))
     return tuple(guards)
 
 
-def _extents(entry: CompiledEntry, info: ParamInfo) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+def _extents(entry: CompiledEntry, info: ParamInfo, empty: set[str]) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
     """Extents that are known, and for the others the number of their symbol."""
     symbols = entry.signature.symbols
-    shape = info.shape or ()
+    shape = tuple(0 if dim in empty else dim for dim in info.shape or ())
     return tuple(dim if isinstance(dim, int) else None for dim in shape), tuple(symbols.index(dim) if isinstance(dim, str) else None for dim in shape)
+
+
+def _empty(entry: CompiledEntry, arguments: Mapping[str, object]) -> set[str]:
+    """The symbols of extents that are 0, which are known then: a kernel may be another one for tensors with elements."""
+    given = ((param.shape, cast("tuple[int, ...]", getattr(arguments.get(param.name), "shape", ()))) for param in entry.signature.params if param.shape)
+    return {dim for shape, found in given for dim, extent in zip(shape, found, strict=False) if isinstance(dim, str) and extent == 0}
 
 
 def new_tensors(entry: CompiledEntry, native: Placed, arguments: Mapping[str, object]) -> list[NewTensor] | None:
@@ -128,7 +135,8 @@ def new_tensors(entry: CompiledEntry, native: Placed, arguments: Mapping[str, ob
         return None
     order = list(signature.returned)
     returned.sort(key=lambda item: order.index(item[0].name) if item[0].name in order else len(order))
-    return [NewTensor(info.dtype, *_extents(entry, info), slot) for info, slot in returned]
+    empty = _empty(entry, arguments)
+    return [NewTensor(info.dtype, *_extents(entry, info, empty), slot) for info, slot in returned]
 
 
 def first_tensor(entry: CompiledEntry, arguments: Mapping[str, object]) -> object:
