@@ -126,7 +126,7 @@ def test_what_is_stored_says_what_it_is(folder: Path) -> None:
     assert facts["launched"] == [{"function": "ring_put", "device": "r", "windows": ["data", "cells"]}]
     assert facts["groups"] == {"data": ["r"], "cells": ["r"]}
     program: Any = CompiledProgram.from_dir(folder / "program")
-    assert "def double" in program.stage("python") and program.chosen.device_ids == [0, 1]
+    assert "def double" in program.stage("python") and program.chosen.device_ids == (0, 1)
 
 
 def test_a_stored_host_function_fails_as_it_did_and_says_where(folder: Path) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
 from tilejit import config as settings
-from tilejit.errors import PlatformError, TilejitWarning
-from tilejit.runtime import config
+from tilejit.errors import OptionError, PlatformError, TilejitWarning
+from tilejit.runtime import DistributedConfig, config
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.targets import resolve_platform
 
@@ -72,3 +78,41 @@ def test_run_config_cannot_be_changed_and_takes_its_defaults_from_the_settings(m
     assert made.check_bounds is False
     with pytest.raises(AttributeError):
         made.check_bounds = True  # type: ignore[misc]
+
+
+def test_nothing_changes_a_run_config_that_was_made() -> None:
+    made = RunConfig(fast_math=False, num_threads=2)
+    with pytest.raises(AttributeError):
+        object.__setattr__(made, "fast_math", True)
+    with pytest.raises(TypeError):
+        vars(made)
+    with pytest.raises(TypeError, match="no class is derived from RunConfig"):
+        type("Other", (RunConfig,), {})
+    for again in (pickle.loads(pickle.dumps(made)), copy.copy(made), copy.deepcopy(made)):
+        assert again == made and again.said == made.said and hash(again) == hash(made) and repr(again) == repr(made)
+    assert replace(made, num_threads=3).fast_math is False
+
+
+@pytest.mark.parametrize("value", [0, np.bool_(False)])
+def test_flags_that_are_equal_are_one(value: Any) -> None:
+    assert RunConfig(fast_math=value).fast_math is False
+
+
+@pytest.mark.parametrize("name", ["fast_math", "check_bounds", "dump_passes", "save_kernels"])
+@pytest.mark.parametrize("value", ["0", "", 0.0, 2, [], np.float32(0)])
+def test_a_flag_is_no_text_and_no_other_number(name: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=f"{name} is True or False, got"):
+        RunConfig(**{name: value})
+
+
+@pytest.mark.parametrize("count", [True, 1.5, "2"])
+def test_threads_are_counted_by_integers(count: Any) -> None:
+    with pytest.raises(TypeError, match="num_threads must be an int"):
+        RunConfig(num_threads=count)
+
+
+def test_a_list_of_devices_may_change_after_a_config_was_made_of_it() -> None:
+    ids = [0, 1]
+    made = DistributedConfig(ids)
+    ids.append(1)
+    assert made.device_ids == (0, 1)

@@ -6,11 +6,14 @@ import enum
 import json
 import os
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeVar, cast
+from types import MemberDescriptorType
+from typing import NoReturn, TypeVar, cast, final
+
+import numpy as np
 
 from tilejit import config
 from tilejit.errors import OptionError, TilejitWarning, did_you_mean
@@ -47,9 +50,13 @@ def check_options(options: dict[str, object], known: tuple[str, ...], what: str)
             raise TypeError(f"{what} has no option `{name}`" + (f"; {hint}" if hint else ""))
 
 
-@dataclass(frozen=True, init=False)
+@final
+@dataclass(frozen=True, init=False, slots=True)
 class RunConfig:
-    """Options of a call, a compile or a lowering. Those of other tile compilers (`INERT_OPTIONS`) are taken and have no effect."""
+    """Options of a call, a compile or a lowering. Those of other tile compilers (`INERT_OPTIONS`) are taken and have no effect.
+
+    Warm calls know one by its identity: nothing changes it, and no class is derived that could answer something else next time.
+    """
 
     platform: str | None
     device_id: int
@@ -91,18 +98,40 @@ class RunConfig:
         check_options(inert, tuple(name for name, option in self.__dataclass_fields__.items() if option.init), "RunConfig")
         _check_values(platform, device_id, num_threads)
         values = {
-            "platform": platform, "device_id": device_id, "rtol": rtol, "atol": atol, "strategy": strategy, "dump_passes": dump_passes,
-            "save_kernels": save_kernels, "save_kernels_dir": save_kernels_dir, "num_threads": num_threads,
-            "check_bounds": config.CHECK_BOUNDS.value if check_bounds is None else check_bounds,
-            "fast_math": config.FAST_MATH.value if fast_math is None else fast_math,
+            "platform": platform, "device_id": device_id, "rtol": rtol, "atol": atol, "strategy": strategy,
+            "dump_passes": _flag("dump_passes", dump_passes), "save_kernels": _flag("save_kernels", save_kernels),
+            "save_kernels_dir": save_kernels_dir, "num_threads": num_threads,
+            "check_bounds": config.CHECK_BOUNDS.value if check_bounds is None else _flag("check_bounds", check_bounds),
+            "fast_math": config.FAST_MATH.value if fast_math is None else _flag("fast_math", fast_math),
             "arch": config.ARCH.value if arch is None else arch and _architectures(arch),
             "schedule": config.SCHEDULE.value if schedule is None else schedule and _schedules(schedule),
             "stream": stream, "distributed_config": distributed_config,
         }  # fmt: skip
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
         code = {"check_bounds": check_bounds, "fast_math": fast_math, "arch": arch, "schedule": schedule}
-        object.__setattr__(self, "said", frozenset(name for name, value in code.items() if value is not None))
+        _fill(self, {**values, "said": frozenset(name for name, value in code.items() if value is not None)})
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError("no class is derived from RunConfig; write a function that makes one")
+
+    def __reduce__(self) -> tuple[Callable[..., RunConfig], tuple[dict[str, object]]]:
+        return _restored, ({name: getattr(self, name) for name in _SLOTS},)
+
+
+def _fill(made: RunConfig, values: Mapping[str, object]) -> None:
+    for name, slot in _SLOTS.items():
+        slot.__set__(made, values[name])
+
+
+def _restored(values: Mapping[str, object]) -> RunConfig:
+    """A pickled or copied one."""
+    made = object.__new__(RunConfig)
+    _fill(made, values)
+    return made
+
+
+_SLOTS = {name: cast("MemberDescriptorType", RunConfig.__dict__[name]) for name in RunConfig.__dataclass_fields__}
+for _name, _slot in _SLOTS.items():
+    setattr(RunConfig, _name, property(_slot.__get__))  # without a way to set it, which `object` has for a frozen one
 
 
 @cache
@@ -125,6 +154,15 @@ def _architectures(text: str) -> str:
         raise OptionError(f"arch={text!r}: {error}", help="write arch='sm_90'") from None
 
 
+def _flag(name: str, value: object) -> bool:
+    """Texts are refused: "0" would be true."""
+    if type(value) is bool:
+        return value
+    if isinstance(value, np.bool_) or (type(value) is int and value in (0, 1)):
+        return bool(value)
+    raise OptionError(f"{name} is True or False, got {value!r}", help=f"write {name}=True or {name}=False")
+
+
 def _check_values(platform: str | None, device_id: int, num_threads: int | None) -> None:
     if platform is not None:
         resolve_platform(platform)
@@ -132,6 +170,8 @@ def _check_values(platform: str | None, device_id: int, num_threads: int | None)
         raise TypeError(f"device_id must be an int, got {type(device_id).__name__}")
     if device_id < 0:
         raise ValueError(f"device_id must not be negative, got {device_id}")
+    if num_threads is not None and (not isinstance(num_threads, int) or isinstance(num_threads, bool)):
+        raise TypeError(f"num_threads must be an int, got {type(num_threads).__name__}")
     if num_threads is not None and num_threads < 1:
         raise ValueError(f"num_threads must be positive, got {num_threads}")
 

@@ -30,6 +30,7 @@ class DistributedConfig:
         ids = list(self.device_ids)
         if not ids or any(isinstance(item, bool) or not isinstance(item, int) or item < 0 for item in ids) or len(set(ids)) != len(ids):
             raise ValueError(f"device_ids are different numbers from 0 on, one per rank, got {ids}")
+        object.__setattr__(self, "device_ids", tuple(ids))  # the list is the caller's, who may change it
         if self.num_sub_workers < 0:
             raise ValueError(f"num_sub_workers must not be negative, got {self.num_sub_workers}")
         if not isinstance(self.runtime, str):
