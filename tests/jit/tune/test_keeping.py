@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tests.jit.tune.kernels import SECONDS, choices, data, forget, tuned
 from tilejit import errors
 from tilejit.jit.disk.stores import store
@@ -104,3 +108,26 @@ def test_a_damaged_record_is_as_good_as_none() -> None:
     with pytest.warns(errors.TilejitWarning, match="no search"):
         again(data())
     assert clock.asked
+
+
+def times(factor: float, x: np.ndarray) -> np.ndarray:
+    return x * factor
+
+
+@pl.jit
+def of_two_minds(x: pl.Tensor, out: pl.Out[pl.Tensor], mind: int = 2):
+    out[:] = x * float(mind)
+
+
+def test_a_choice_that_was_right_by_another_measure_is_none() -> None:
+    x = data()
+
+    def right_by(reference: Any) -> float:
+        kernel = pl.autotune({"mind": [2, 3, 4]}, reference=reference, timer=lambda choice, run: run() or 1.0, progress=False)(of_two_minds)
+        return float(kernel(x)[0, 0] / x[0, 0])
+
+    def threefold(by: float) -> Any:
+        return lambda x: x * by
+
+    measures = ["first", "numpy", lambda x: x * 3.0, lambda x: x * 4.0, threefold(2.0), threefold(3.0), partial(times, 4.0), partial(times, 3.0)]
+    assert [round(right_by(reference)) for reference in measures] == [2, 2, 3, 4, 2, 3, 4, 3]

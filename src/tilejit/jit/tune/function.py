@@ -20,7 +20,7 @@ from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.watch import asked_of
 from tilejit.jit.specialize.arguments import bind_arguments
-from tilejit.jit.tune.keys import ITEM, coarse, keyed, signature_of
+from tilejit.jit.tune.keys import ITEM, coarse, keyed, measure, signature_of
 from tilejit.jit.tune.progress import progress_of
 from tilejit.jit.tune.reads import Standing, asked_by, digest_of
 from tilejit.jit.tune.record import Record, load
@@ -304,6 +304,7 @@ class Autotuned(Kernel):
             "arguments": arguments,
             "options": whole.own["options"],
             "space": self.space.digest(),
+            "reference": measure(self.options.reference),
             "threads": call.config.num_threads if call.config and call.config.num_threads else thread_count(),
         }
         if row_of(whole.platform).cacheable:
