@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Block, SSAValue
 
 from tilejit.errors import ParserSyntaxError, ParserTypeError
-from tilejit.frontend.context import Context, YieldRecord
+from tilejit.frontend.context import Context
 from tilejit.frontend.desugar import is_yield
 from tilejit.frontend.joins import bind_result, ssa_or_none, unite
 from tilejit.frontend.merge import Branches, Conflict, Fixed, Part, rebuild
-from tilejit.frontend.values import Binding, Undefined, describe_value
+from tilejit.frontend.values import Binding, Undefined, YieldRecord, describe_value
 
 
 def branch(ctx: Context, condition: SSAValue, node: ast.If) -> None:

@@ -12,10 +12,10 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 from tilejit.dtypes import INDEX
 from tilejit.errors import ParserSyntaxError, ParserTypeError
 from tilejit.frontend import late
-from tilejit.frontend.context import Context, YieldRecord
+from tilejit.frontend.context import Context
 from tilejit.frontend.joins import bind_result, name_hint, unite, unite_carried
 from tilejit.frontend.merge import Conflict, Part, as_operand, is_literal, leaves, match, rebuild, value_type, widened
-from tilejit.frontend.values import Binding, Perhaps, Undefined, describe_value, static_integer
+from tilejit.frontend.values import Binding, Perhaps, Undefined, YieldRecord, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.names import name_value
 from tilejit.types.values import BufferType, ScalarType, ValueType

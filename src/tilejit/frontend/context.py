@@ -25,6 +25,7 @@ from tilejit.frontend.values import (
     Perhaps,
     TaskHandle,
     Undefined,
+    YieldRecord,
     shaped,
     user_name,
 )
@@ -390,15 +391,6 @@ class Context(Scalars):
         del self.prints[snapshot[0] :]
         self.tasks = snapshot[1]
         self._pending_comments = list(snapshot[2])
-
-
-@dataclass(frozen=True, slots=True)
-class YieldRecord:
-    """One `names = pl.yield_(values)` of a loop or branch."""
-
-    names: tuple[str, ...]
-    values: tuple[object, ...]
-    node: ast.stmt
 
 
 def _only_comment(source: SourceText, line: int) -> bool:

@@ -12,14 +12,14 @@ from xdsl.ir import Block, SSAValue
 from tilejit.dtypes import INDEX, INT64
 from tilejit.errors import ParserSyntaxError, ParserTypeError, StaticAssertionError, UnsupportedFeatureError
 from tilejit.frontend import branches, lanes, loops, regions, subscripts
-from tilejit.frontend.context import Context, YieldRecord
+from tilejit.frontend.context import Context
 from tilejit.frontend.desugar import TYPED, is_yield
 from tilejit.frontend.expressions import binary
 from tilejit.frontend.merge import literal_fits
 from tilejit.frontend.scalars import constant_as
 from tilejit.frontend.signature import agrees, annotation_value, value_type
 from tilejit.frontend.tasks import TaskResult
-from tilejit.frontend.values import Binding, NoValue, TypedConstant, describe_value, is_number, number_dtype, plain_number, shaped
+from tilejit.frontend.values import Binding, NoValue, TypedConstant, YieldRecord, describe_value, is_number, number_dtype, plain_number, shaped
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar, MemRef
 from tilejit.types.python_text import expression

@@ -43,6 +43,15 @@ class Perhaps(tuple[object, ...]):
 
 
 @dataclass(frozen=True, slots=True)
+class YieldRecord:
+    """One `names = pl.yield_(values)` of a loop or branch."""
+
+    names: tuple[str, ...]
+    values: tuple[object, ...]
+    node: ast.stmt
+
+
+@dataclass(frozen=True, slots=True)
 class TypedConstant:
     """`pl.const(value, dtype)`: a compile-time number with a data type of its own."""
 

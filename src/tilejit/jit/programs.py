@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 from abc import abstractmethod
@@ -34,7 +33,7 @@ from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.config import RunConfig, check_settings, settings_in, value_of
 from tilejit.runtime.locks import new_lock
-from tilejit.runtime.store.entry import CacheEntry, fields_text
+from tilejit.runtime.store.entry import CacheEntry
 from tilejit.runtime.targets import EAGER, code_settings, place_of, row_of
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ class Programs(Kernel):
         def make() -> CompiledProgram:
             made.append(self._load_or_compile(special, walk, config, key, asked, start))
             return made[0]
-        walk.text = _text_digest(special, key) or disk.artifact_key(key.text, asked)
+        walk.text = disk.text_digest(special, key) or disk.artifact_key(key.text, asked)
         program = self._cache.find(walk.text, make)
         if not made and row_of(key.platform).cacheable:
             self._keep(program, key, walk, asked)  # the same program for another call: outputs left out, or other answers
@@ -385,18 +384,6 @@ def _described(extents: Extents, bound: BoundArguments) -> dict[str, dict[str, A
     return arguments
 
 
-def _text_digest(special: Specialization, key: disk.Key) -> str | None:
-    """Equal for two specialisations of a kernel that are the same program under the same options; None: nested too deeply to be written."""
-    from tilejit.jit.specialize.text import source_text
-
-    try:
-        text = source_text(special)
-    except RecursionError:
-        return None  # the front end says where
-    parts = [text, fields_text(key.options), key.device]
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def unsteady(definition: Definition) -> UncacheableValueError:
     """The error for annotations that never are what they were a moment ago."""
     return UncacheableValueError(
@@ -406,9 +393,9 @@ def unsteady(definition: Definition) -> UncacheableValueError:
 
 
 def replaced_error(kernel: str, function: Any, part: str, old: object) -> StaleCaptureError:
-    new = getattr(function, part)
+    now = shown(getattr(function, part))
     return StaleCaptureError(
-        f"global `{function.__qualname__}.{part}`, which kernel `{kernel}` read when it was compiled, changed from {shown(old)} to {shown(new)}",
+        f"global `{function.__qualname__}.{part}`, which kernel `{kernel}` read when it was compiled, changed from {shown(old)} to {now}",
         help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
         f"or call {kernel.rpartition('.')[2]}.cache_clear()",
     )

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.errors import ArtifactError, Span, TilejitError
 from tilejit.frontend.source import span_of
@@ -23,6 +23,9 @@ from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.sections import META, Artifact, read_artifact, read_fields
 from tilejit.runtime.store.entry import CacheEntry, fields_text
 from tilejit.runtime.targets import DEFAULT
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.program import Specialization
 
 PROGRAM, SPANS, ASKED, TEXT = "program.py", "spans.json", "asked", "text"
 """Sections besides those of the artifact: the specialised program, where its failures lie in the kernels' trees, questions and answers,
@@ -59,6 +62,18 @@ class Key:
     @lazy
     def digest(self) -> str:
         return hashlib.sha256(self.text).hexdigest()
+
+
+def text_digest(special: Specialization, key: Key) -> str | None:
+    """Equal for two specialisations of a kernel that are the same program under the same options; None: nested too deeply to be written."""
+    from tilejit.jit.specialize.text import source_text
+
+    try:
+        text = source_text(special)
+    except RecursionError:
+        return None  # the front end says where
+    parts = [text, fields_text(key.options), key.device]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def first_part(

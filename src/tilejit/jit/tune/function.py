@@ -7,25 +7,26 @@ import hashlib
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArtifactError, TilejitError, TuningError, did_you_mean, shortened
-from tilejit.jit.definition import Definition, Kernel, replaced_part
+from tilejit.errors import ArtifactError, TilejitError, TuningError, shortened
+from tilejit.jit.definition import Kernel, replaced_part
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation
 from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.watch import asked_of
 from tilejit.jit.specialize.arguments import bind_arguments
-from tilejit.jit.tune.keys import ITEM, coarse, keyed, measure, signature_of
+from tilejit.jit.tune.keys import coarse, keyed, measure, signature_of
+from tilejit.jit.tune.options import Options
 from tilejit.jit.tune.progress import progress_of
 from tilejit.jit.tune.reads import Standing, asked_by, digest_of
 from tilejit.jit.tune.record import Record, load
 from tilejit.jit.tune.result import Tuning
-from tilejit.jit.tune.search import EFFORTS, Search
+from tilejit.jit.tune.search import Search
 from tilejit.jit.tune.space import Choice, Point, Space, space_of
 from tilejit.jit.tune.trial import Call, KernelTrials, Timer
 from tilejit.runtime.artifact.compiled import CompiledProgram
@@ -47,36 +48,6 @@ _REMEMBERED = 4096
 """Signatures of calls whose choice is known without asking."""
 _SAVE_EVERY = 0.5
 """Seconds between two times that a search is written to the disk."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What `@pl.autotune` was told besides the candidates."""
-
-    key: tuple[str, ...] | None = None
-    effort: str = "quick"
-    budget: float | None = None
-    seed: int = 0
-    reference: str | Callable[..., object] = "first"
-    timer: Timer | None = None
-    progress: bool = True
-
-    def check(self, definition: Definition) -> Options:
-        """Themselves, unless something is wrong with them."""
-        where = f"@pl.autotune of '{definition.name}'"
-        names = [param.name for param in definition.params]
-        for item in self.key or ():
-            found = ITEM.fullmatch(item) if isinstance(item, str) else None
-            if found is None or found["name"] not in names:
-                help = did_you_mean(str(item), names) or f"names of parameters ({', '.join(names)}), or x.shape[0]"
-                raise TuningError(f"{where}: key names `{item}`, which is no parameter", help=help)
-        if self.effort not in EFFORTS:
-            raise TuningError(f"{where}: effort is one of {', '.join(EFFORTS)}, got {self.effort!r}", help=did_you_mean(str(self.effort), EFFORTS))
-        if self.budget is not None and (isinstance(self.budget, bool) or not isinstance(self.budget, int | float) or not self.budget >= 0):
-            raise TuningError(f"{where}: budget is a number of seconds, got {self.budget!r}", help="write budget=10.0")
-        if not callable(self.reference) and self.reference not in ("first", "numpy"):
-            raise TuningError(f"{where}: results are compared with 'first', 'numpy' or a function, got {self.reference!r}", help="write reference='first'")
-        return self
 
 
 class Variant(NamedTuple):
