@@ -272,6 +272,10 @@ def test_a_module_that_is_loaded_again_brings_its_operator_to_all_who_call_it(tm
     (tmp_path / "with_operator.py").write_text(RELOADED.format(factor=30.0))
     importlib.reload(module)
     assert module.op(x)[0, 0] == first(x)[0, 0] == torch.ops.tilejit_test.reloaded(x)[0, 0] == 30 and graph(x)[0, 0] == 31
+    (tmp_path / "with_operator.py").write_text(RELOADED.format(factor=30.0).replace("(x: pl.Tensor,", "(x: pl.Tensor, more: pl.Tensor,"))
+    with pytest.raises(ArgumentError, match=r"takes other arguments now[\s\S]*choose another name"):
+        importlib.reload(module)
+    assert first(x)[0, 0] == 30
 
 
 def test_a_name_has_one_kernel() -> None:

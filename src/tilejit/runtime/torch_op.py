@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import torch
@@ -59,23 +60,43 @@ def exists(name: str) -> bool:
     return hasattr(getattr(torch.ops, space), short)
 
 
+@dataclass(slots=True)
+class _Operator:
+    """What torch calls under a name. A module that is loaded again changes what is called and not the operator: others hold on to that."""
+
+    made: Any
+    op: Op
+    gradient: Gradient | None
+
+
+_operators: dict[str, _Operator] = {}
+
+
 def register(name: str, op: Op, gradient: Gradient | None = None, backward: str = "") -> Callable[..., Any]:
     """An operator of torch that runs `op`; `backward` names the operator, registered before, that computes `gradient`."""
+    known = _operators.get(name)
+    if known is not None:
+        if (known.op.schema, tuple(known.op.mutated), known.gradient is None) != (op.schema, tuple(op.mutated), gradient is None):
+            what = f"the operator `{name}` takes other arguments now, or has a gradient where it had none"
+            raise ArgumentError(what, help="choose another name, or start a new process: torch and compiled graphs hold on to the one that there is")
+        known.op, known.gradient = op, gradient
+        return cast("Callable[..., Any]", known.made)
 
     def run(*values: object) -> Any:
         with torch.no_grad():  # what autograd does is settled before: a kernel need not warn that it has no gradient
-            return op.call(_by_name(op, values))
+            return this.op.call(_by_name(this.op, values))
 
     made = custom_op(name, run, mutates_args=tuple(op.mutated), schema=op.schema)
-    made.register_fake(lambda *values: _fake(op, _by_name(op, values)))
+    this = _operators[name] = _Operator(made, op, gradient)
+    made.register_fake(lambda *values: _fake(this.op, _by_name(this.op, values)))
     if gradient is not None:
         space, _, short = backward.partition("::")
         compute = getattr(getattr(torch.ops, space), short)
 
         def keep(ctx: Any, inputs: tuple[object, ...], output: object) -> None:
-            _keep(op, gradient, ctx, inputs, output)
+            _keep(this.op, cast("Gradient", this.gradient), ctx, inputs, output)
 
-        made.register_autograd(lambda ctx, *grads: _backward(op, gradient, compute, ctx, grads), setup_context=keep)
+        made.register_autograd(lambda ctx, *grads: _backward(this.op, cast("Gradient", this.gradient), compute, ctx, grads), setup_context=keep)
     return cast("Callable[..., Any]", made)
 
 

@@ -24,6 +24,8 @@ _NEAR = 512
 """The same, into the first cache, where B is turned, which keeps the processor from running ahead by itself; asking for both costs as much as turning."""
 _SHORT = 1024
 """Bytes of a column up to which columns that lie one behind the other are read in their order, without asking: the processor sees one long line then."""
+_WIDE = 4
+"""Vectors of a block from which on that pays: two vectors for a line are faster along four lines."""
 _DEPTH = 4096
 """Numbers along the depth that A is put in order for at a time."""
 
@@ -35,7 +37,8 @@ def scratch_bytes(kind: Elements, m: int, k: int | None) -> int:
 
 def are_short(module: Module, kind: Elements, b_col: Index, k: Index) -> bool:
     """Whether columns of B are known to be short and to lie one behind the other, on a processor that sees for itself what is read next."""
-    if module.schedules.gemm(kind.accumulator).asks or kind.right is not kind.operand or kind.packed.tiles:
+    schedule = module.schedules.gemm(kind.accumulator)
+    if schedule.asks or schedule.vectors < _WIDE or kind.right is not kind.operand or kind.packed.tiles:
         return False
     return isinstance(k, int) and b_col == k and k * kind.right.get_byte() <= _SHORT
 
