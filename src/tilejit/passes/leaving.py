@@ -16,7 +16,7 @@ from tilejit.passes.extents import extents_of
 from tilejit.passes.kernels import name_hint
 from tilejit.passes.rewriting import Before, is_buffer, is_neutral, root
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.alias import Aliases, Roots, between, sources_of
+from tilejit.tile_ir.alias import Aliases, Roots, between, origins, sources_of
 from tilejit.tile_ir.program import Program
 
 _HELP = "let another tensor leave it: a copy `+t`, or one that pl.create_tensor made before the region"
@@ -128,22 +128,15 @@ def _offsets(value: SSAValue, base: SSAValue) -> Iterator[SSAValue]:
 
 def _only_source(value: SSAValue) -> SSAValue:
     """What a value is that branches and loops hand on, where it is the same on all ways; else itself."""
-    found: set[SSAValue] = set()
-    seen: set[SSAValue] = set()
-    todo = [value]
-    while todo:
-        item = todo.pop()
-        if item in seen:
-            continue
-        seen.add(item)
-        owner = item.owner
-        handed = isinstance(owner.parent_op(), d.ForOp | d.WhileOp) if isinstance(owner, Block) else isinstance(owner, d.IfOp | d.ForOp | d.WhileOp)
-        sources = sources_of(item) if handed else None
-        if sources is None:
-            found.add(item)
-        else:
-            todo += sources
+    found = origins(value, _handed_on)
     return found.pop() if len(found) == 1 else value
+
+
+def _handed_on(value: SSAValue) -> list[SSAValue] | None:
+    """What branches and loops hand on as a value; None: it is none of theirs."""
+    owner = value.owner
+    handed = isinstance(owner.parent_op(), d.ForOp | d.WhileOp) if isinstance(owner, Block) else isinstance(owner, d.IfOp | d.ForOp | d.WhileOp)
+    return sources_of(value) if handed else None
 
 
 def _afterwards(op: Operation) -> Iterator[Operation]:

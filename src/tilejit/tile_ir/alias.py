@@ -6,7 +6,7 @@ roots are disjoint never overlap. Parameters of one function overlap only if som
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
@@ -40,20 +40,7 @@ class Aliases:
         return found
 
     def _find_roots(self, value: SSAValue) -> Roots:
-        out: set[SSAValue] = set()
-        seen: set[SSAValue] = set()
-        todo = [value]
-        while todo:
-            item = todo.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            sources = sources_of(item)
-            if sources is None:
-                out |= self._parameters.get(item, frozenset({item}))
-            else:
-                todo += sources
-        return frozenset(out)
+        return frozenset().union(*(self._parameters.get(item, frozenset({item})) for item in origins(value, sources_of)))
 
     def _parameter_classes(self, program: Program) -> dict[SSAValue, Roots]:
         """Parameters that some call may bind to one buffer count as each other."""
@@ -150,6 +137,24 @@ def viewed(op: d.ApplyOp) -> SSAValue | None:
     name = ops.facts(op.op).view_of
     found = apply_args(op)[name] if name is not None else None
     return found if isinstance(found, SSAValue) else None
+
+
+def origins(value: SSAValue, before: Callable[[SSAValue], list[SSAValue] | None]) -> set[SSAValue]:
+    """Where a value comes from in the end; `before` gives what it comes from directly, or None."""
+    out: set[SSAValue] = set()
+    seen: set[SSAValue] = set()
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        sources = before(item)
+        if sources is None:
+            out.add(item)
+        else:
+            todo += sources
+    return out
 
 
 def sources_of(value: SSAValue) -> list[SSAValue] | None:

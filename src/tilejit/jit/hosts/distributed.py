@@ -277,7 +277,10 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
     programs = list({id(each.program): each.program for each in launched}.values())
     kernels: dict[JITFunction, list[stored_hosts.Stored]] = {}
     known: dict[JITFunction, stored_hosts.StoredLaunch] = {}
-    digest = lambda: "\n".join(each.text() for each in launched)  # noqa: E731
+
+    def digest() -> str:
+        return "\n".join(each.text() for each in launched)
+
     for each in launched:
         launch = each.launch
         stored = kernels.setdefault(launch.kernel, [])

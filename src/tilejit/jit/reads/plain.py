@@ -197,7 +197,8 @@ def steady(value: object) -> object:
     if kind is dict:
         return {steady(key): steady(item) for key, item in cast("dict[object, object]", value).items()}
     if kind is slice:
-        parts = (value.start, value.stop, value.step)  # type: ignore[attr-defined]
+        part = cast("slice", value)
+        parts = (part.start, part.stop, part.step)
         return value if steady(parts) is parts else slice(*map(steady, parts))
     if kind is complex or isinstance(value, np.generic):
         return value if value == value else _NANS.setdefault(written(value), decode(encode(value)))
