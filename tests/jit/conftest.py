@@ -6,6 +6,7 @@ import linecache
 import textwrap
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +31,11 @@ def make_kernel() -> MakeKernel:
         return kernels[-1]
 
     return make
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A disk cache of the test's own."""
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILEJIT_PLATFORM", "cpu")
+    return tmp_path / "cache"
