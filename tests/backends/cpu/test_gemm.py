@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,11 +16,12 @@ from tilejit.backends.cpu import schedule
 from tilejit.backends.cpu.llvm import text
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module
-from tilejit.backends.cpu.products import dots, elements, gemm
+from tilejit.backends.cpu.products import elements, gemm, short
+from tilejit.backends.cpu.products.direct import turned
 from tilejit.backends.cpu.products.elements import Elements, accumulator_of
 from tilejit.backends.cpu.products.gemm import Gemm, call_gemm, gemm_function, scratch_bytes
 from tilejit.backends.cpu.products.kernels import params_of
-from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, DType
+from tilejit.dtypes import BF16, FP16, FP32, FP64, INT8, INT16, INT32, INT64, UINT8, DType
 
 PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"
 SIZES = [(1, 1, 1), (3, 5, 7), (4, 100, 33), (14, 50, 5), (37, 129, 70), (250, 70, 300), (20, 1100, 40), (1, 300, 500), (6, 64, 0), (0, 4, 4), (4, 0, 4)]
@@ -111,6 +113,15 @@ def test_every_variant_multiplies_every_operand_type(variant: str, orders: str, 
         check(products(dtype, variant), dtype, size, orders, rng)
 
 
+@pytest.mark.parametrize("dtype", [FP32, FP64, BF16, INT8, INT32], ids=str)
+def test_few_rows_multiply_a_deep_b_in_pieces(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = schedule.gemm
+    monkeypatch.setattr(schedule, "gemm", lambda accumulator: replace(chosen(accumulator), deep_piece=100, stream_depth=32))  # pyright: ignore[reportUnknownLambdaType]
+    run = product(dtype, "stream")
+    for size in (7, 1033, 515), (4, 2050, 101), (12, 70, 333), (3, 50, 700), (8, 64, 100), (5, 1, 0):
+        check(run, dtype, size, "SC", np.random.default_rng(7))
+
+
 @pytest.mark.parametrize("right", [INT8, UINT8], ids=str)
 @pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
 @pytest.mark.parametrize(("variant", "orders"), [(None, "CF"), (None, "SS"), ("packed", "CC"), ("packed", "FF"), ("stream", "SC"), ("dots", "CF")])
@@ -168,7 +179,7 @@ def test_integer_products_wrap_like_their_accumulator(products: Callable[..., Pr
     [
         ((64, 1), (64, 1), (64, 64, 64), "gemm.FP32.direct"),
         ((4096, 1), (4096, 1), (512, 4096, 4096), "gemm.FP32.packed"),
-        ((1, 64), (1, 64), (64, 64, 64), "gemm.FP32.turned"),
+        ((1, 64), (1, 65), (64, 62, 63), "gemm.FP32.turned.65.62.63"),
         ((1, 512), (1, 512), (64, 512, 64), "gemm.FP32.packed"),
         ((4096, 1), (4096, 1), (1, 4096, 4096), "gemm.FP32.stream"),
         ((4096, 1), (1, 4096), (1, 4096, 4096), "gemm.FP32.dots"),
@@ -179,25 +190,53 @@ def test_known_sizes_and_strides_leave_one_variant(a: tuple[Index, Index], b: tu
     assert gemm_function(module, FP32, a, b, sizes) == expected
 
 
-@pytest.mark.parametrize(("second", "b", "expected"), [(1 << 21, (1, 64), "short_dots"), (1 << 21, (1, 65), "dots"), (1 << 20, (1, 64), "dots")])
-def test_short_columns_in_one_line_are_read_in_order_where_the_second_cache_is_large(
-    second: int, b: tuple[Index, Index], expected: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("m", "b", "n", "k", "expected"),
+    [
+        (1, (1, 64), 256, 64, "short_dots.64"), (1, (1, 65), 256, 64, "dots"), (3, (1, 64), 256, 64, "dots"), (1, (1, 60), 256, 60, "dots"),
+        (1, (64, 1), 64, 256, "short_stream.64"), (3, (50, 1), 50, 256, "short_stream.50"), (1, (65, 1), 64, 256, "stream"), (5, (64, 1), 64, 256, "stream"),
+    ],
+)  # fmt: skip
+def test_short_rows_and_columns_in_one_line_have_functions_of_their_own(m: int, b: tuple[Index, Index], n: int, k: int, expected: str) -> None:
+    if host().vector_registers < 32:
+        pytest.skip("there are registers for fewer")
+    assert gemm_function(Module(), FP32, (k, 1), b, (m, n, k)) == f"gemm.FP32.{expected}"
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize(("variant", "size"), [
+    ("stream", (1, 64, 256)), ("stream", (3, 50, 301)), ("stream", (2, 31, 50)), ("stream", (1, 1, 129)), ("stream", (1, 16, 0)),
+    ("dots", (1, 256, 64)), ("dots", (1, 37, 16)), ("dots", (1, 15, 32)), ("dots", (1, 0, 16)),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [FP32, FP64, INT32], ids=str)
+def test_short_rows_and_columns_have_the_sums_of_others(
+    dtype: DType, variant: str, size: tuple[int, int, int], accumulate: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "cache_bytes", lambda: (1 << 15, second, 1 << 25))
-    module = Module()
-    known = expected if module.schedules.gemm(FP32).vectors == 4 else "dots"  # where vectors are few, columns are read apart
-    assert gemm_function(module, FP32, (64, 1), b, (1, 256, 64)) == f"gemm.FP32.{known}"
+    m, n, k = size
+    kind = Elements.of(Module(), dtype)
+    if not (short.takes_rows(kind, n) if variant == "stream" else short.takes_columns(kind, k)):
+        pytest.skip("there are registers for fewer")
+    rng = np.random.default_rng(0)
+    a, b = operand_of(dtype, (m, k), "C", rng), operand_of(dtype, (k, n), "C" if variant == "stream" else "F", rng)
+    found = [np.full((m, n), 9, dtype.numpy) for _ in range(2)]
+    product(dtype, variant)(a, b, found[0], accumulate)
+    ours = (lambda module, kind: short.stream(module, kind, n)) if variant == "stream" else (lambda module, kind: short.dots(module, kind, k))
+    monkeypatch.setitem(gemm._BUILDERS, variant, ours)
+    product(dtype, variant)(a, b, found[1], accumulate)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[0], a @ b + 9 * accumulate, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("size", [(1, 256, 64), (6, 31, 50), (3, 3, 7)])
-def test_short_columns_have_the_sums_of_others(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [(20, 64, 64), (33, 50, 31), (40, 7, 256), (9, 255, 17), (32, 128, 64)])
+def test_what_is_known_of_a_transposed_b_changes_no_sum(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     m, n, k = size
     rng = np.random.default_rng(0)
-    a, b = operand_of(FP32, (m, k), "C", rng), operand_of(FP32, (k, n), "F", rng)
+    a, b = operand_of(FP32, (m, k), "C", rng), np.zeros((n, k + 3), np.float32)[:, :k].T
+    b[:] = rng.normal(size=(k, n))
     found = [np.full((m, n), 9, np.float32) for _ in range(2)]
-    product(FP32, "dots")(a, b, found[0], False)
-    monkeypatch.setitem(gemm._BUILDERS, "dots", lambda module, kind: dots.dots(module, kind, short=True))
-    product(FP32, "dots")(a, b, found[1], False)
+    product(FP32, "turned")(a, b, found[0], False)
+    monkeypatch.setitem(gemm._BUILDERS, "turned", lambda module, kind: turned(module, kind, (k + 3, n, k)))
+    product(FP32, "turned")(a, b, found[1], False)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_allclose(found[0], a @ b, rtol=1e-4, atol=1e-4)
 

@@ -38,7 +38,7 @@ def turned(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
     return c
 
 
-SIZES = [(301, 701, 999), (64, 61, 9000), (33, 1300, 1500), (13, 700, 900), (1, 3000, 2000)]
+SIZES = [(301, 701, 999), (64, 61, 9000), (33, 1300, 1500), (13, 700, 900), (1, 3000, 2000), (8, 2100, 1100), (7, 1111, 1203)]
 
 
 def operands(dtype: Any, m: int, n: int, k: int) -> tuple[Any, Any]:
@@ -49,12 +49,13 @@ def operands(dtype: Any, m: int, n: int, k: int) -> tuple[Any, Any]:
 
 
 LESS = {"shared_bytes": 1 << 20, "kc": 64}
+PIECES = {"deep_piece": 200, "deep_bytes": 1 << 20}
 
 
-@pytest.mark.parametrize("schedule", [{}, {"gemm FP32": LESS, "gemm INT32": LESS}], ids=["ours", "less memory"])
+@pytest.mark.parametrize("chosen", [{}, LESS, PIECES], ids=["ours", "less memory", "few rows in pieces"])
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.int8], ids=["f32", "bf16", "int8"])
-def test_threads_do_not_change_a_bit(dtype: Any, schedule: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    config = RunConfig(schedule=schedule)
+def test_threads_do_not_change_a_bit(dtype: Any, chosen: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig(schedule={"gemm FP32": chosen, "gemm INT32": chosen} if chosen else {})
     for m, n, k in SIZES:
         a, b = operands(dtype, m, n, k)
         found: list[Any] = []
@@ -103,8 +104,9 @@ def test_threads_do_not_change_a_bit_of_few_rows_by_a_transposed_b(left: Any, ri
     np.testing.assert_allclose(found[2], wide, rtol=1e-5, atol=0 if left is np.int8 else 1e-5 * np.abs(wide).max())
 
 
-@pytest.mark.parametrize("size", [(330, 200, 700), (60, 70, 9000), (2, 4200, 700)])
-def test_what_is_there_is_added_to_once(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "chosen"), [((330, 200, 700), {}), ((60, 70, 9000), {}), ((2, 4200, 700), {}), ((6, 1100, 1300), PIECES)])
+def test_what_is_there_is_added_to_once(size: tuple[int, int, int], chosen: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig(schedule={"gemm FP32": chosen} if chosen else {})
     m, n, _ = size
     a, b = operands(np.float32, *size)
     before = np.random.default_rng(1).normal(size=(m, n)).astype(np.float32)
@@ -112,7 +114,7 @@ def test_what_is_there_is_added_to_once(size: tuple[int, int, int], monkeypatch:
     for threads in ("1", "5"):
         monkeypatch.setenv("TILEJIT_NUM_THREADS", threads)
         found.append(before.copy())
-        added(a, b, found[-1])
+        added(a, b, found[-1], config=config)
     assert np.array_equal(*found)
     np.testing.assert_allclose(found[0], before + a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
 

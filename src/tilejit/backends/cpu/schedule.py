@@ -82,7 +82,11 @@ class GemmSchedule:
     """The same where B is read once, row after row, and the least columns of one: neighbouring stretches that a thread takes are one."""
     deep_bytes: int
     deep_columns: int
-    """From this size on a B of so many columns at most is cut into stretches of whole rows where there are fewer rows of A than share what is read of it."""
+    """From this size on a B of so many columns at most is cut into pieces along the depth, of long stretches of rows, where there are few rows of A."""
+    deep_piece: int
+    """Rows of such a piece where blocks of rows of A share what is read of it; 0: it is cut into columns then."""
+    stream_depth: int
+    """Words along the depth after which sums of such blocks go back to memory."""
     asks: bool
     """Whether rows of B are asked for ahead there: processors with a large second cache, or that take two vectors for a line, see for themselves what is read
     next."""
@@ -146,11 +150,14 @@ def gemm(accumulator: DType) -> GemmSchedule:
     nc = max(512, min(2048, last // 4 // (kc * word * 512) * 512))
     # A matrix unit is faster even where B must be packed for it.
     streams = accumulator.is_float and vectors == 4 and not host().has("amx-tile")
+    # Where the second cache is large the last one is far away: a thread should read whole pages of memory, and few of them at a time.
+    pages = vectors == 4 and second >= 2 * _MIB
     return GemmSchedule(
         rows=rows, vectors=vectors, kc=kc, mc=mc, nc=nc, unroll=4, in_place=vectors == 4,
         direct_n=256, direct_k=256, few_rows=8, large_elements=1 << 18, large_few_rows=16 if streams else 8, few_dots=32,
         tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
-        pieces=16, stream_pieces=32, stream_columns=128, deep_bytes=4 * _MIB, deep_columns=16384, asks=vectors == 4 and second < 2 * _MIB,
+        pieces=16, stream_pieces=32, stream_columns=128, deep_bytes=4 * _MIB, deep_columns=16384,
+        deep_piece=512 if pages else 0, stream_depth=32 if pages else 64, asks=vectors == 4 and second < 2 * _MIB,
         least_columns=128, least_rows=120, thin_rows=64,
     )  # fmt: skip
 
@@ -187,7 +194,7 @@ class Book(Choices):
 
 
 _POWERS_OF_TWO = ("lanes", "middle", "unroll")
-_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows", "large_few_rows", "few_dots", "thin_rows")
+_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows", "large_few_rows", "few_dots", "thin_rows", "deep_piece")
 
 
 def _takes(chosen: Schedule, name: str, value: object) -> bool:

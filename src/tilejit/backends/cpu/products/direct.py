@@ -56,16 +56,19 @@ def direct(module: Module, kind: Elements) -> str:
     return name
 
 
-def turned(module: Module, kind: Elements) -> str:
-    """The same for a B whose rows are adjacent: it is transposed first, which takes less than packing both."""
-    name = f"gemm.{kind.name}.turned"
+def turned(module: Module, kind: Elements, known: tuple[int, int, int] | None = None) -> str:
+    """The same for a B whose rows are adjacent: it is transposed first, which takes less than packing both.
+
+    `known`: the distance of its columns, how many there are, and their length; with places as numbers of the code transposing takes half as long."""
+    name = f"gemm.{kind.name}.turned{''.join(f'.{number}' for number in known or ())}"
     if name in module.functions:
         return name
     params = params_of(PARAMS)
     a, a_row, a_col, b, _, b_col, c, c_row, m, n, k, accumulate, scratch, context = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
-    source = Array(b, kind.operand, (k, n), (1, b_col), (k, n), frozenset())
-    transpose_into(e, Array(scratch, kind.operand, (k, n), (n, 1), (k, n), frozenset()), source, (k, n))
+    distance, columns, depth = known or (b_col, n, k)
+    source = Array(b, kind.operand, (depth, columns), (1, distance), (depth, columns), frozenset())
+    transpose_into(e, Array(scratch, kind.operand, (depth, columns), (columns, 1), (depth, columns), frozenset()), source, (depth, columns))
     values = [a, a_row, a_col, scratch, n, Value("1", "i64"), c, c_row, m, n, k, accumulate, scratch, context]
     e.void(f"call void @{direct(module, kind)}({', '.join(map(str, values))})")
     e.void("ret void")

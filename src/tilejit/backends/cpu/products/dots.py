@@ -22,10 +22,6 @@ _AHEAD = 2048
 """Bytes to ask for ahead, into the second cache: what the processor itself asks for comes too late."""
 _NEAR = 512
 """The same, into the first cache, where B is turned, which keeps the processor from running ahead by itself; asking for both costs as much as turning."""
-_SHORT = 1024
-"""Bytes of a column up to which columns that lie one behind the other are read in their order, without asking: the processor sees one long line then."""
-_WIDE = 4
-"""Vectors of a block from which on that pays: two vectors for a line are faster along four lines."""
 _DEPTH = 4096
 """Numbers along the depth that A is put in order for at a time."""
 
@@ -35,17 +31,9 @@ def scratch_bytes(kind: Elements, m: int, k: int | None) -> int:
     return -(-m // TOGETHER) * TOGETHER * min(_DEPTH, k or _DEPTH) * kind.operand.get_byte() if kind.b.order else 0
 
 
-def are_short(module: Module, kind: Elements, b_col: Index, k: Index) -> bool:
-    """Whether columns of B are known to be short and to lie one behind the other, on a processor that sees for itself what is read next."""
-    schedule = module.schedules.gemm(kind.accumulator)
-    if schedule.asks or schedule.vectors < _WIDE or kind.right is not kind.operand or kind.packed.tiles:
-        return False
-    return isinstance(k, int) and b_col == k and k * kind.right.get_byte() <= _SHORT
-
-
-def dots(module: Module, kind: Elements, *, short: bool = False) -> str:
-    """Rows of A and columns of B are contiguous; these may be `short`."""
-    name = f"gemm.{kind.name}.{'short_' * short}dots"
+def dots(module: Module, kind: Elements) -> str:
+    """Rows of A and columns of B are contiguous."""
+    name = f"gemm.{kind.name}.dots"
     if name in module.functions:
         return name
     params = params_of(PARAMS)
@@ -59,7 +47,7 @@ def dots(module: Module, kind: Elements, *, short: bool = False) -> str:
             k = e.i64(e.min(e.sub(k, part.iv), _DEPTH))
             accumulate = binary(e, "or", accumulate, e.icmp("sgt", part.iv, 0))
             _put_in_order(e, kind, (a, a_row), (m, k), scratch)
-        _Dots(e, kind, (a, a_row), (b, b_col), (c, c_row), scratch, short).write((m, n, k), accumulate)
+        _Dots(e, kind, (a, a_row), (b, b_col), (c, c_row), scratch).write((m, n, k), accumulate)
     e.void("ret void")
     e.finish()
     return name
@@ -88,7 +76,6 @@ class _Dots:
     c: tuple[Value, Value]
     ordered: Value
     """A in the order in which B is turned, where it has one."""
-    short: bool
 
     def write(self, sizes: tuple[Value, Value, Value], accumulate: Value) -> None:
         """Two or three rows that are left take as long as four: the last one is there more than once then, and written once."""
@@ -97,10 +84,9 @@ class _Dots:
         wide = e.inst("i64", f"and i64 {n.text}, {-_COLUMNS}")
         together = e.inst("i64", f"and {e.i64(e.add(m, TOGETHER // 2))}, {-TOGETHER}")
         apart = e.inst("i64", f"sdiv i64 {wide.text}, {_COLUMNS}")
-        along, across = (_COLUMNS, 1) if self.short else (1, apart)
         for left, right, columns in ((0, apart, _COLUMNS), (wide, n, 1)):
             with e.loop(left, right, 1, name="j") as j:
-                places = [e.add(e.mul(j.iv, along), e.mul(across, v)) for v in range(columns)] if columns > 1 else [j.iv]
+                places = [e.add(j.iv, e.mul(apart, v)) for v in range(columns)] if columns > 1 else [j.iv]
                 for lower, upper, rows in ((0, together, TOGETHER), (together, m, 1)):
                     with e.loop(lower, upper, rows, name="i") as i:
                         e.look()
@@ -137,7 +123,7 @@ class _Dots:
                 return e.offset(lefts[r], e.add(at, part * vector), kind.a.memory)
             return e.offset(panel, e.add(e.mul(at, TOGETHER), r * width + part * vector), kind.a.lane)
 
-        totals, done = _vector_sums(e, kind, left, rows, rights, k, width, asks=not self.short)
+        totals, done = _vector_sums(e, kind, left, rows, rights, k, width)
         single = replace(kind, dot=None)
         with e.loop(done, k, 1, totals, name="k") as loop:
             shared = joined(e, [single.b.load(e, e.offset(right, loop.iv, single.b.memory), 1) for right in rights])
@@ -147,7 +133,7 @@ class _Dots:
 
 
 def _vector_sums(
-    e: Emitter, kind: Elements, left: Callable[[int, Index, int], Value], rows: int, rights: Sequence[Value], k: Value, width: int, *, asks: bool
+    e: Emitter, kind: Elements, left: Callable[[int, Index, int], Value], rows: int, rights: Sequence[Value], k: Value, width: int
 ) -> tuple[list[Value], Value]:
     """The sums over whole vectors, and how far that is; `left(r, at, part)`: where a row has what is multiplied by a vector of B from `at` on."""
     columns = len(rights)
@@ -158,7 +144,7 @@ def _vector_sums(
 
     def step(at: Index, sums: Sequence[Value]) -> list[Value]:
         places = [e.offset(right, at, kind.b.memory) for right in rights]
-        for place in places if asks else ():
+        for place in places:
             if kind.right is kind.operand:
                 ask_beyond(e, place, "i8", _AHEAD, near=2)
             else:
@@ -181,7 +167,7 @@ def _vector_sums(
     if kind.corrected:
         sums = [kind.sub(e, sums[cell], sums[cells + cell % columns]) for cell in range(cells)]
     # Column by column: what is collapsed comes out across, and so each row side by side.
-    total, owners = _collapsed(e, kind, [sums[r * columns + v] for v in range(columns) for r in range(rows)])
+    total, owners = collapsed(e, kind, [sums[r * columns + v] for v in range(columns) for r in range(rows)])
     return [picked(e, total, None, [owners.index(v * rows + r) for v in range(columns)]) for r in range(rows)], deep
 
 
@@ -189,7 +175,7 @@ _QUARTER = 4
 """Lanes that are mixed at little cost: those of 128 bits."""
 
 
-def _collapsed(e: Emitter, kind: Elements, vectors: list[Value]) -> tuple[Value, list[int]]:
+def collapsed(e: Emitter, kind: Elements, vectors: list[Value]) -> tuple[Value, list[int]]:
     """The sums of all lanes of some vectors in one vector, and which of them each lane has.
 
     Halves are added to halves, of two vectors at a time as long as there are two: side by side, but in turns where they are parts of 128 bits.

@@ -11,6 +11,7 @@ from tilejit.backends.cpu.llvm.vector import binary, pieces_of, splat
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import LINE, PARAMS, ask_beyond, function_emitter, lane_mask, masked_load, masked_store, params_of
 from tilejit.backends.cpu.products.packing import mixed
+from tilejit.backends.cpu.schedule import GemmSchedule
 
 TOGETHER = 4
 """Rows of A that share what was read of B."""
@@ -24,16 +25,21 @@ def unit(kind: Elements) -> int:
 PIECE = 128
 """Rows of B whose products are summed on their own where rows of A come one by one: threads then read stretches of whole rows, and any number of them has the
 same sums."""
+COLUMNS = 1024
+"""Columns of B that are read at once where blocks of rows of A are summed in pieces: at least a page of memory of each row."""
 _WIDTH = 4096
 """Columns of such sums at a time: they stay in the first cache."""
 _STREAM_DEPTH = {1: 8, 2: 4, 4: 2}
 """Words along the depth that are read side by side for a single row, by the numbers in a word."""
 _ROWS_AHEAD = 8
 """Rows of B after which those come that are asked for now."""
-_DEPTH = 64
-"""Words along the depth after which sums go back to memory."""
 _AHEAD_PIECES = 4
 """Pieces of B, as wide as what is computed together and as deep, after which the one comes that is asked for now."""
+
+
+def piece_of(schedule: GemmSchedule, m: int) -> int:
+    """Rows of B whose products with so many rows of A are summed on their own; 0: all of them."""
+    return PIECE if m < TOGETHER else schedule.deep_piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,41 @@ class _Operands:
 
 
 def stream(module: Module, kind: Elements) -> str:
-    """Columns of B are adjacent: it is read once, in pieces from left to right, and C, which is small, is updated in place."""
-    name = f"gemm.{kind.name}.stream"
+    """Columns of B are adjacent: it is read once, and C, which is small, is updated in place.
+
+    A deep B may be read in pieces: the first is added to C, sums of the others are made in scratch memory, so that threads can take pieces each."""
+    name, deep = f"gemm.{kind.name}.stream", module.schedules.gemm(kind.accumulator).deep_piece
+    if name in module.functions or not deep:
+        return name if deep else _stream_piece(module, kind, name)
+    params = params_of(PARAMS)
+    a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch, context = params
+    e = function_emitter(module, name, "void", params, "nounwind noinline")
+    piece = _stream_piece(module, kind, f"{name}_piece")
+    stem = e.fresh("depth")
+    e.cbr(binary(e, "and", e.icmp("sge", m, TOGETHER), e.icmp("sgt", k, deep)), f"{stem}.deep", f"{stem}.flat")
+    e.place(f"{stem}.flat")
+    e.void(f"call void @{piece}({', '.join(map(str, params))})")
+    e.void("ret void")
+    e.place(f"{stem}.deep")
+    sums, rest = scratch, e.offset(scratch, e.mul(m, COLUMNS), kind.acc)
+    with e.loop(0, n, COLUMNS, name="part") as part, e.loop(0, k, deep, name="piece") as depth:
+        later, width, corner = e.icmp("sgt", depth.iv, 0), e.i64(e.min(e.sub(n, part.iv), COLUMNS)), e.offset(c, part.iv, kind.acc)
+        left = e.offset(a, e.mul(depth.iv, a_col), kind.a.memory)
+        right = e.offset(b, e.add(e.mul(depth.iv, b_row), part.iv), kind.b.memory)
+        place, distance = e.inst("ptr", f"select {later}, {sums}, {corner}"), e.inst("i64", f"select {later}, {width}, {c_row}")
+        adding = e.inst("i1", f"select {later}, i1 false, {accumulate}")
+        sizes = m, width, e.i64(e.min(e.sub(k, depth.iv), deep))
+        values = [left, a_row, a_col, right, b_row, b_col, place, distance, *sizes, adding, rest, context]
+        e.void(f"call void @{piece}({', '.join(map(str, values))})")
+        with e.when(later, "add"):
+            _add_sums(e, kind, (corner, c_row), sums, (m, width))
+    e.void("ret void")
+    e.finish()
+    return name
+
+
+def _stream_piece(module: Module, kind: Elements, name: str) -> str:
+    """The same without pieces for blocks of rows, whose sums take the depth in its order."""
     if name in module.functions:
         return name
     params = params_of(PARAMS)
@@ -71,6 +110,16 @@ def stream(module: Module, kind: Elements) -> str:
     return name
 
 
+def _add_sums(e: Emitter, kind: Elements, c: tuple[Value, Value], sums: Value, sizes: tuple[Index, Value]) -> None:
+    """Add sums, rows without gaps, to C."""
+    rows, width = sizes
+    with e.loop(0, rows, name="i") as i, e.loop(0, width, kind.lanes, name="j") as j:
+        mask = lane_mask(e, e.sub(width, j.iv), kind.lanes)
+        place = e.offset(c[0], e.add(e.mul(i.iv, c[1]), j.iv), kind.acc)
+        more = masked_load(e, kind, e.offset(sums, e.add(e.mul(i.iv, width), j.iv), kind.acc), mask, kind.lanes)
+        masked_store(e, kind, kind.add(e, masked_load(e, kind, place, mask, kind.lanes), more), place, mask, kind.lanes)
+
+
 _Range = tuple[Index, Index, int]
 """From, to, how many at a time."""
 
@@ -80,10 +129,11 @@ def _blocks(e: Emitter, kind: Elements, operands: _Operands, along: tuple[Index,
     (b, b_row), (c, c_row) = operands.b, operands.c
     rows, width = down[2], across[2]
     pieces, each = (width // kind.lanes, kind.lanes) if width > 1 else (1, 1)
-    words = e.alloca(f"[{_DEPTH * rows} x {kind.word}]")
-    with e.loop(along[0], along[1], _DEPTH * kind.group, name="k") as part, e.loop(down[0], down[1], rows, name="i") as i:
+    depth = e.module.schedules.gemm(kind.accumulator).stream_depth
+    words = e.alloca(f"[{depth * rows} x {kind.word}]")
+    with e.loop(along[0], along[1], depth * kind.group, name="k") as part, e.loop(down[0], down[1], rows, name="i") as i:
         e.look()
-        steps = e.inst("i64", f"udiv i64 {e.i64(e.min(e.sub(along[1], part.iv), _DEPTH * kind.group)).text}, {kind.group}")
+        steps = e.inst("i64", f"udiv i64 {e.i64(e.min(e.sub(along[1], part.iv), depth * kind.group)).text}, {kind.group}")
         with e.loop(0, steps, name="word") as step:
             for r in range(rows):
                 word = _word_of_a(e, kind, operands.a, e.add(i.iv, r), e.add(part.iv, e.mul(step.iv, kind.group)))
@@ -91,7 +141,7 @@ def _blocks(e: Emitter, kind: Elements, operands: _Operands, along: tuple[Index,
         top = e.offset(b, e.mul(part.iv, b_row), kind.b.memory)
         outs = [e.offset(c, e.mul(e.add(i.iv, r), c_row), kind.acc) for r in range(rows)]
         with e.loop(across[0], across[1], width, name="j") as j:
-            later = _later(e, j.iv, across, b_row, kind) if width > 1 else 0
+            later = _later(e, j.iv, across, e.mul(b_row, depth * kind.group)) if width > 1 else 0
             places = [e.offset(out, e.add(j.iv, v * each), kind.acc) for out in outs for v in range(pieces)]
             start = [kind.load_acc(e, place, each) for place in places] + ([kind.zero(each)] * pieces if kind.corrected else [])
             with e.loop(0, steps, 1, start, name="k") as step:
@@ -108,9 +158,11 @@ def _blocks(e: Emitter, kind: Elements, operands: _Operands, along: tuple[Index,
                 e.store(kind.sub(e, total, extra[cell % pieces]) if extra else total, place, kind.acc_bytes)
 
 
-def scratch_bytes(kind: Elements, n: int | None) -> int:
-    """For the sums of a piece."""
-    return (TOGETHER - 1) * min(_WIDTH, n or _WIDTH) * kind.acc_bytes
+def scratch_bytes(kind: Elements, schedule: GemmSchedule, m: int, n: int | None, k: int | None) -> int:
+    """For the sums of a piece, of so many rows at most."""
+    piece = piece_of(schedule, m)
+    deep = m * COLUMNS if m >= TOGETHER and piece and (k is None or k > piece) else 0
+    return (deep + (TOGETHER - 1) * min(_WIDTH, n or _WIDTH)) * kind.acc_bytes
 
 
 def _below(e: Emitter, kind: Elements, operands: _Operands, scratch: Value, sizes: tuple[Index, Value, Value, Value]) -> None:
@@ -128,11 +180,8 @@ def _below(e: Emitter, kind: Elements, operands: _Operands, scratch: Value, size
                 e.store(kind.zero(1), e.offset(scratch, j.iv, kind.acc), kind.acc_bytes)
             own = _Operands((a, a_row, a_col), (e.offset(b, part.iv, kind.b.memory), b_row), sums)
             _piece(e, kind, own, (piece.iv, e.i64(e.min(e.add(piece.iv, PIECE), k))), rows, width)
-            with e.when(later, "add"), e.loop(0, rows, name="i") as i, e.loop(0, width, kind.lanes, name="j") as j:
-                mask = lane_mask(e, e.sub(width, j.iv), kind.lanes)
-                place = e.offset(corner, e.add(e.mul(i.iv, c_row), j.iv), kind.acc)
-                more = masked_load(e, kind, e.offset(scratch, e.add(e.mul(i.iv, width), j.iv), kind.acc), mask, kind.lanes)
-                masked_store(e, kind, kind.add(e, masked_load(e, kind, place, mask, kind.lanes), more), place, mask, kind.lanes)
+            with e.when(later, "add"):
+                _add_sums(e, kind, (corner, c_row), scratch, (rows, width))
 
 
 def _piece(e: Emitter, kind: Elements, operands: _Operands, along: tuple[Value, Value], rows: Index, width: Value) -> None:
@@ -174,11 +223,11 @@ def _sweep(e: Emitter, kind: Elements, operands: _Operands, along: _Range, down:
                     e.store(kind.sub(e, total, extra[v]) if kind.corrected else total, places[r][v], kind.acc_bytes)
 
 
-def _later(e: Emitter, column: Value, across: _Range, b_row: Value, kind: Elements) -> Index:
-    """Elements to the place of the piece that comes some pieces later: to the right of this one, or below, at the left."""
+def _later(e: Emitter, column: Value, across: _Range, below: Index) -> Index:
+    """Elements to the place of the piece that comes some pieces later: to the right of this one, or so many further on, `below`, at the left."""
     ahead = _AHEAD_PIECES * across[2]
-    below = e.sub(e.add(e.mul(b_row, _DEPTH * kind.group), ahead), e.sub(across[1], across[0]))
-    return e.inst("i64", f"select {e.icmp('slt', e.add(column, ahead), across[1])}, i64 {ahead}, {e.i64(below)}")
+    back = e.sub(across[1], across[0])
+    return e.inst("i64", f"select {e.icmp('slt', e.add(column, ahead), across[1])}, i64 {ahead}, {e.i64(e.sub(e.add(below, ahead), back))}")
 
 
 def _ask_for_later(e: Emitter, kind: Elements, places: Sequence[Value], later: Index, width: int) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
-from tilejit.backends.cpu.products import dots, few, few_tiles
+from tilejit.backends.cpu.products import dots, few, few_tiles, short
 from tilejit.backends.cpu.products import packed as blocks
 from tilejit.backends.cpu.products.direct import direct, turned
 from tilejit.backends.cpu.products.elements import Elements, accumulator_of
@@ -40,7 +40,8 @@ def scratch_bytes(module: Module, operand: DType, right: DType | None, m: _Size 
     copied = min(n or schedule.direct_n, schedule.direct_n) * min(k or schedule.direct_k, schedule.direct_k) * kind.acc_bytes if kind.plain else 0
     packed = blocks.scratch_bytes(kind, blocks.block_of(module, kind), m, n, k)
     dotted = dots.scratch_bytes(kind, min(schedule.few_dots, m or schedule.few_dots), k)
-    return max(copied, packed, few_tiles.scratch_bytes(kind, m, k), dotted, few.scratch_bytes(kind, n))
+    streamed = max(schedule.few_rows, schedule.large_few_rows)
+    return max(copied, packed, few_tiles.scratch_bytes(kind, m, k), dotted, few.scratch_bytes(kind, schedule, min(streamed, m or streamed), n, k))
 
 
 class Gemm(NamedTuple):
@@ -84,9 +85,19 @@ def gemm_function(
     """Name of the function for these strides and sizes, added to `module` when first used; what is known now spares variants."""
     kind = Elements.of(module, operand, right)
     wanted = variants(schedule_of(module, operand), kind, a, b, sizes)
-    if wanted == ["dots"] and dots.are_short(module, kind, b[1], sizes[2]):
-        return dots.dots(module, kind, short=True)
-    return _BUILDERS[wanted[0]](module, kind) if len(wanted) == 1 else _dispatcher(module, kind, wanted)
+    return _of_known(module, kind, wanted[0], b, sizes) if len(wanted) == 1 else _dispatcher(module, kind, wanted)
+
+
+def _of_known(module: Module, kind: Elements, variant: str, b: tuple[Index, Index], sizes: tuple[Index, Index, Index]) -> str:
+    """The function of a variant that is certain, which may be one for just what is known of B."""
+    m, n, k = sizes
+    if variant == "dots" and m == 1 and b[1] == k and short.takes_columns(kind, k):
+        return short.dots(module, kind, k)
+    if variant == "stream" and isinstance(m, int) and m < few.TOGETHER and b[0] == n and short.takes_rows(kind, n):
+        return short.stream(module, kind, n)
+    if variant == "turned" and isinstance(b[1], int) and isinstance(n, int) and isinstance(k, int):
+        return turned(module, kind, (b[1], n, k))
+    return _BUILDERS[variant](module, kind)
 
 
 def variants(schedule: GemmSchedule, kind: Elements, a: Sequence[Index], b: Sequence[Index], sizes: tuple[Index, Index, Index]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Products of a few rows on several threads: each reads stretches of whole rows of B, piece by piece, whose sums are added up in order."""
+"""Products of a few rows on several threads: each reads long stretches of rows of B, piece by piece, whose sums are added up in order."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.text import Value
 from tilejit.backends.cpu.products.elements import Elements
-from tilejit.backends.cpu.products.few import PIECE, TOGETHER
+from tilejit.backends.cpu.products.few import COLUMNS, TOGETHER, piece_of
 from tilejit.backends.cpu.products.gemm import Gemm, call_variant, scratch_bytes
 from tilejit.backends.cpu.products.kernels import lane_mask, masked_load, masked_store
 from tilejit.backends.cpu.schedule import GemmSchedule
 from tilejit.backends.cpu.teams import team
-from tilejit.backends.cpu.teams.counts import nanoseconds
+from tilejit.backends.cpu.teams.counts import nanoseconds, quotient, remainder
 from tilejit.backends.cpu.teams.product import Product, captured
 from tilejit.passes.cost import WORTH_NS
 
@@ -25,35 +25,42 @@ def by_depth(product: Product, kind: Elements, schedule: GemmSchedule) -> bool:
     m, n, k = product.sizes
     if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int)):
         return False
-    return m < TOGETHER and n <= schedule.deep_columns and k >= 2 * PIECE and n * k * kind.b.dtype.get_byte() >= schedule.deep_bytes
+    piece = piece_of(schedule, m)
+    return piece > 0 and n <= schedule.deep_columns and k >= 2 * piece and n * k * kind.b.dtype.get_byte() >= schedule.deep_bytes
 
 
-def share_by_depth(f: FunctionWriter, product: Product, kind: Elements, alone: Callable[[], None], others: Sequence[Value]) -> None:
+def share_by_depth(
+    f: FunctionWriter, product: Product, kind: Elements, schedule: GemmSchedule, alone: Callable[[], None], others: Sequence[Value]
+) -> None:
     """Write the pieces as a phase, and adding up their sums as another. The first piece is added to C, as on one thread."""
     m, n, k = product.sizes
     assert isinstance(m, int) and isinstance(n, int) and isinstance(k, int)
-    pieces = -(-k // PIECE)
+    depth = piece_of(schedule, m)
+    width = n if m < TOGETHER else COLUMNS
+    pieces, across = -(-k // depth), -(-n // width)
 
     def multiply(sums: Value) -> team.Trips:
         def body(inner: FunctionWriter, captures: team.Captures, begin: Value, end: Value) -> None:
             g, own, memory = inner.e, captured(product, captures), captures.value(sums)
-            scratch = inner.allocate(scratch_bytes(g.module, own.operand, own.b.dtype, m, n, PIECE), own.span)
+            scratch = inner.allocate(scratch_bytes(g.module, own.operand, own.b.dtype, m, min(n, width), depth), own.span)
             with g.loop(begin, end, name="pieces") as piece:
                 g.look()
-                first = g.mul(piece.iv, PIECE)
+                number, column = quotient(g, piece.iv, across), g.mul(remainder(g, piece.iv, across), width)
+                first = g.mul(number, depth)
                 a = g.offset(own.a.pointer, g.mul(first, own.a.strides[-1]), own.a.dtype.llvm)
-                b = g.offset(own.b.pointer, g.mul(first, own.b.strides[-2]), own.b.dtype.llvm)
-                later = g.icmp("sgt", piece.iv, 0)
-                apart = g.inst("ptr", f"getelementptr {kind.acc}, ptr {memory.text}, {g.i64(g.mul(g.sub(piece.iv, 1), m * n))}")
-                c = g.inst("ptr", f"select {later}, {apart}, {own.c.pointer}")
+                b = g.offset(own.b.pointer, g.add(g.mul(first, own.b.strides[-2]), column), own.b.dtype.llvm)
+                later = g.icmp("sgt", number, 0)
+                apart = g.inst("ptr", f"getelementptr {kind.acc}, ptr {memory.text}, {g.i64(g.mul(g.sub(number, 1), m * n))}")
+                c = g.offset(g.inst("ptr", f"select {later}, {apart}, {own.c.pointer}"), column, kind.acc)
                 row = g.inst("i64", f"select {later}, i64 {n}, {g.i64(own.c.strides[-2])}")
                 flag = own.accumulate if isinstance(own.accumulate, Value) else Value(str(own.accumulate).lower(), "i1")
                 adding = g.inst("i1", f"select {later}, i1 false, {flag}")
                 left, right = (a, own.a.strides[-2], own.a.strides[-1]), (b, own.b.strides[-2], own.b.strides[-1])
-                call_variant(g, "stream", own.operand, Gemm(left, right, (c, row), (m, n, g.min(g.sub(k, first), PIECE)), adding, scratch), own.b.dtype)
+                sizes = m, g.min(g.sub(n, column), width), g.min(g.sub(k, first), depth)
+                call_variant(g, "stream", own.operand, Gemm(left, right, (c, row), sizes, adding, scratch), own.b.dtype)
 
         task, args = team.write_range_task(f, [], body)
-        return team.Trips(task, args, pieces, nanoseconds(f.e, PIECE, m, n))
+        return team.Trips(task, args, pieces * across, nanoseconds(f.e, depth, m, min(n, width)))
 
     def add(sums: Value) -> team.Trips:
         def body(inner: FunctionWriter, captures: team.Captures, begin: Value, end: Value) -> None:

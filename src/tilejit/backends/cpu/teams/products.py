@@ -80,7 +80,7 @@ def _share_variant(
         lies = product.a.strides[-1] == 1 and isinstance(k, int) and whole > 0 and k % whole == 0
         return _share_packed(f, product, plan_of(e, kind.packed, block, product.sizes, lies=lies), others, alone, convert)
     if variant == "stream" and single and few_rows.by_depth(product, kind, schedule):
-        few_rows.share_by_depth(f, product, kind, alone, others)
+        few_rows.share_by_depth(f, product, kind, schedule, alone, others)
         convert()
         return True
     if not team.is_worth_it(count, estimate):
