@@ -386,3 +386,26 @@ def test_members_whose_names_run_together_are_told_apart(platform: str) -> None:
         want = x + 1010 * one + 2001 * two + 4100 * three
         for w in ({"a": [one], "a_0": two}, {"a_0": two, "a": [one]}):
             np.testing.assert_allclose(colliding(x, w, [three], config=on(platform)), want, rtol=1e-4, atol=1e-3)
+
+
+@pl.jit
+def shifted(x: pl.Tensor, by: tuple[float, ...], out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(by[0])
+
+
+@pl.jit
+def moved(x: pl.Tensor, by: float, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + by
+
+
+@pytest.mark.parametrize("setting", [{}, {"TILEJIT_FASTPATH": "0"}, {"TILEJIT_PLATFORM": "reference"}, {"TILEJIT_EAGER": "1"}], ids=str)
+def test_a_warm_call_has_the_value_of_a_tuple_or_of_an_array_that_stands_for_a_number(setting: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in setting.items():
+        monkeypatch.setenv(name, value)
+    x, out = data(2, 3), np.empty((2, 3), np.float32)
+    for number in (1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 1.0):  # objects that are gone leave their places to those that come
+        for kernel, given in ((shifted, (number, 5.0)), (moved, np.array(number)), (moved, np.float64(number)), (moved, number)):
+            kernel(x, given, out)
+            np.testing.assert_allclose(out, x + number, rtol=1e-6)

@@ -34,6 +34,36 @@ def test_once_tells_arguments_apart_by_identity(make_kernel: MakeKernel) -> None
     assert called(kernel) == 12.0
 
 
+@pytest.mark.parametrize("path", ["native", "python", "reference"])
+@pytest.mark.parametrize("read", ["block(CFG)", 'TOOLS["block"](CFG)', 'TOOLS["block"](BOX["c"])', 'pairs((BOX["c"], 1))', 'TOOLS["block"](config=BOX["c"])'])
+def test_once_is_asked_for_an_argument_that_is_another_object_now(read: str, path: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", str(int(path == "native")))
+    monkeypatch.setenv("TILEJIT_PLATFORM", "reference" if path == "reference" else "cpu")
+    made = """
+    class Config:
+        def __init__(self, block):
+            self.block = block
+    asked = []
+    block = pl.once(lambda config: asked.append(config) or config.block)
+    pairs = pl.once(lambda pair: asked.append(pair) or pair[0].block)
+    CFG = Config(3.0)
+    TOOLS, BOX = {"block": block}, {"c": CFG}
+    """
+    text = made + ADD.format(options="{options}", expression=read).replace("\n", "\n    ")
+    kernel, strict = (make_kernel(text.replace("{options}", options)) for options in ("(on_drift='recompile')", ""))
+    for one in (kernel, strict):
+        names = one.definition.function.__globals__
+        assert [called(one) for _ in range(4)] == [4.0] * 4
+        assert len(names["asked"]) == 1
+        names["CFG"] = names["BOX"]["c"] = names["Config"](4.0)
+        if one is kernel:
+            assert [called(one) for _ in range(4)] == [5.0] * 4
+            assert len(names["asked"]) == 2
+        else:
+            with pytest.raises(StaleCaptureError):
+                called(one)
+
+
 EQUAL = ("'some text ' * 3", "10 ** 12", "1.5", "(1.5, 10 ** 12)", "b'some bytes'", "1.5j", "range(3, 9)", "slice(3, 9)", "np.float32(3)", "'é字'")
 LOOKS = "import numpy as np\nI = J = W = {}\ndef f(a):\n    return 3 if a is W else 4\n"
 

@@ -461,3 +461,19 @@ def test_what_tells_calls_apart() -> None:
     assert found == [signature_of((value,), {}, None) for value in different]
     assert signature_of((Picture(),), {}, None) is None and signature_of((), {"a": [1]}, None) is None
     assert signature_of((data(),), {}, None) == signature_of((data() + 1,), {}, None) != signature_of((data(12),), {}, None)
+
+
+def test_an_array_that_stands_for_a_number_has_the_choice_of_that_number() -> None:
+    @pl.autotune({"rows": [1, 8]}, progress=False, effort="full", timer=lambda candidate, run: run() or 1.0 / candidate.arguments["rows"])
+    @pl.jit
+    def head(x: pl.Tensor, n: int, out: pl.Out[pl.Tensor], rows: int = 1):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for i in pl.range(n // rows):
+                pl.store(pl.load(x, [i * rows, 0], [rows, 4]) * 2.0, [i * rows, 0], out)
+
+    x = data(64, 4)
+    for n in (64, 41, 64, 41):
+        out = np.zeros_like(x)
+        head(x, np.array(n), out)
+        np.testing.assert_allclose(out[:n], 2 * x[:n], rtol=1e-6)
+        assert not out[n:].any()

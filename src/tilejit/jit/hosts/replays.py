@@ -32,7 +32,7 @@ def key_of(args: Sequence[object] | None, world: int) -> Key | None:
         kind = type(value)
         if kind is np.ndarray:
             array: Any = value
-            if not array.flags.c_contiguous or not array.flags.writeable:
+            if not array.ndim or not array.flags.c_contiguous or not array.flags.writeable:  # without extents it may stand for a number
                 return None
             parts.append((array.shape, array.dtype))
             first = array.__array_interface__["data"][0]

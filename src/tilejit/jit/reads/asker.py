@@ -225,8 +225,9 @@ class _Writer:
         again = f"{self.bound(f'q_{operation}', OPERATIONS[operation])}({', '.join(texts)})"
         if any(map(holds_made, step.operands)):
             again = f"answered('{operation}', {given})"
-        if step.once:  # of a function that is another one now it is the first time
-            return f"k{place}_{number} if {texts[0]} is {self.bound(f'{texts[0]}_once', questions.objects[step.operands[0].number])} else {again}"
+        if step.once:  # of a function, or with an argument, that is another one now it is the first time
+            moved = {other: self.bound(f"once{place}_{number}_{other}", questions.objects[other]) for other in numbers_in(step.operands) if other in found}
+            return f"k{place}_{number} if {' and '.join(f'{found[other]} is {known}' for other, known in moved.items())} else {again}"
         return again
 
     def operand(self, operand: object, questions: Questions, found: dict[int, str], name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from tilejit.errors import TilejitWarning
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, replaced_part
-from tilejit.jit.reads.asker import Number, Questions, Same, Step, agrees, asker_of
+from tilejit.jit.reads.asker import Number, Questions, Same, Step, agrees, asker_of, numbers_in
 from tilejit.jit.reads.handles import Handle, is_handle, number_of, rebuilt
 from tilejit.jit.reads.members import Member, member_of
 from tilejit.jit.reads.owners import maybe_definition, owner_first
@@ -242,7 +242,7 @@ class _Learned:
         objects: list[object] = [self._objects[0]]
         try:
             for step in self._steps:
-                same = step.once and _filled(step.operands[0], objects) is _filled(step.operands[0], self._objects)
+                same = step.once and all(objects[number] is self._objects[number] for number in numbers_in(step.operands))
                 found = step.answer if same else _evaluated(step, objects)
                 if not agrees(step, found):
                     return None

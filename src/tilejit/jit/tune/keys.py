@@ -35,8 +35,9 @@ def signature_of(args: tuple[object, ...], kwargs: Mapping[str, object], config:
 
 
 def _seen(value: object) -> object:
-    """Of an array its kind, of a plain value all that a kernel could tell: -0.0 is not 0.0, True is not 1; TypeError for any other object."""
-    if type(value) is np.ndarray:
+    """Of an array its kind, of a plain value all that a kernel could tell: -0.0 is not 0.0, True is not 1; TypeError for any other object, an array without
+    extents among them: it may stand for a number."""
+    if type(value) is np.ndarray and value.shape:
         return value.shape, value.dtype
     kind = type(value)
     if kind in _EXACT:
@@ -46,7 +47,7 @@ def _seen(value: object) -> object:
     if kind is tuple and _EXACT.issuperset(kinds := tuple(map(type, cast("tuple[object, ...]", value)))):
         return kinds, value
     shape = getattr(value, "shape", None) if _is_array(kind) else None
-    if shape is not None:
+    if shape:
         return kind, shape, getattr(value, "dtype", None), str(getattr(value, "device", ""))
     if not is_plain(value):
         raise TypeError(kind)

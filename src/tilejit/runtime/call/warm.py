@@ -250,7 +250,7 @@ class WarmCalls:
             placed, start = start_of(entry, native, arguments)
             call = written_call_of(entry, placed, start, arguments) if placed is not None and start is not None else None
             if call is None and native is None:
-                call = self._plain_call(entry, key, tuple(arguments))
+                call = self._plain_call(entry, key, arguments)
         if call is None:
             return
         if len(self._known) >= _KNOWN:
@@ -259,8 +259,13 @@ class WarmCalls:
         self._written[token] = self._known[key] = call
         self._latest = self.watches, call
 
-    def _plain_call(self, entry: CompiledEntry, key: tuple[object, ...], names: tuple[str, ...]) -> WrittenCall:
-        """Calls with this key of a program that is no machine code: its own checks, without looking for the program again."""
+    def _plain_call(self, entry: CompiledEntry, key: tuple[object, ...], arguments: Mapping[str, object]) -> WrittenCall | None:
+        """Calls with this key of a program that is no machine code: its own checks, without looking for the program again.
+
+        None where the key does not tell the value that the program was made for: that of a tuple, or of an array in the place of a number."""
+        names, given = tuple(arguments), {param.name for param in entry.signature.params}
+        if any(type(value) not in (*_PLAIN, float) for name, value in arguments.items() if name not in given):
+            return None
         places = [names.index(param.name) for param in entry.signature.params if param.name in names]
         devices = row_of(entry.platform).devices
 
