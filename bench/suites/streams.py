@@ -38,19 +38,31 @@ def pair(case: str, peer: str, ours: Callable[[], object], theirs: Callable[[], 
     return Pair(case, peer, ours, theirs, check=check, target=Target(of_peer))
 
 
+def into_one(case: str, peer: str, ours: Callable[[], object], theirs: Callable[[], object], out: torch.Tensor) -> Pair:
+    """The same for two that write the same array: which pages of memory one has, and so what is in the way of what in the caches, is chance."""
+
+    def check() -> None:
+        ours()
+        found = out.clone()
+        out.zero_()
+        theirs()
+        torch.testing.assert_close(found, out, rtol=1e-4, atol=1e-3)
+
+    return Pair(case, peer, ours, theirs, check=check, target=Target(1.0))
+
+
 def sums(rows: int, name: str) -> Iterator[Pair]:
     """Of long arrays: against torch, and against a copy of half again as many elements, which moves as many bytes."""
-    (a, b), (out, kept) = (torch.randn(rows, 1024) for _ in range(2)), (torch.zeros(rows, 1024) for _ in range(2))
+    a, b, out = (torch.randn(rows, 1024) for _ in range(3))
     more = torch.cat([a, b[: rows // 2]])
     to = torch.zeros_like(more)
-    yield pair(f"add of {name} elements", "torch.add(out=)", lambda: add(a, b, out), lambda: torch.add(a, b, out=kept), (out, kept), 1.0)
+    yield into_one(f"add of {name} elements", "torch.add(out=)", lambda: add(a, b, out), lambda: torch.add(a, b, out=out), out)
     yield pair(f"add of {name} elements", "torch copy of as many bytes", lambda: add(a, b, out), lambda: to.copy_(more), (to, more), 1 / 0.9)
 
 
 def short_sum() -> Pair:
-    x, y, z, kept = (np.random.default_rng(i).standard_normal((64, 1024), np.float32) for i in range(4))
-    results = (torch.from_numpy(z), torch.from_numpy(kept))
-    return pair("add of 64k elements", "np.add(out=)", lambda: add(x, y, z), lambda: np.add(x, y, out=kept), results, 1.0)
+    x, y, z = (np.random.default_rng(i).standard_normal((64, 1024), np.float32) for i in range(3))
+    return into_one("add of 64k elements", "np.add(out=)", lambda: add(x, y, z), lambda: np.add(x, y, out=z), torch.from_numpy(z))
 
 
 def transposes(threads: int) -> Iterator[Pair]:

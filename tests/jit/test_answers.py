@@ -422,3 +422,13 @@ def test_a_list_of_extents_is_asked_for_its_content(make_kernel: MakeKernel) -> 
         for _ in range(3):
             kernel(x, out)
             np.testing.assert_array_equal(out, np.repeat(x[row : row + 1], 2, axis=0))
+
+
+def test_a_value_that_became_nested_too_deeply_is_a_named_error(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("T = (1, 2)\n" + ADD.format(options="", expression="len(T)"))
+    assert called(kernel) == 3.0
+    names = kernel.definition.function.__globals__
+    for _ in range(3000):
+        names["T"] = (names["T"],)
+    with pytest.raises(UnsupportedFeatureError, match="nested too deeply"):
+        called(kernel)

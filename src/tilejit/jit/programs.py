@@ -127,14 +127,18 @@ class Programs(Kernel):
 
     def _compiled(self, trace: Trace, bound: BoundArguments, config: RunConfig | None) -> Found:
         """The program for these arguments and for what Python answers now: from memory, from disk, else compiled."""
-        extents = self._extents_of(trace)
-        key = self._first_part(trace, extents, bound, config)
-        tree = self._cache.tree(key.digest)
-        program, walk = tree.found(trace)
+        try:
+            extents = self._extents_of(trace)
+            key = self._first_part(trace, extents, bound, config)
+            tree = self._cache.tree(key.digest)
+            program, walk = tree.found(trace)
+            there = self._on_disk(key, trace) if program is None else None
+        except RecursionError:  # of a value that is nested as deeply
+            raise self.definition.too_deep() from None
         if program is not None:
             self._cache.hits += 1
         else:
-            program, walk = self._found_or_made(trace, extents, bound, config, key)
+            program, walk = self._found_or_made(trace, extents, bound, config, key, there)
             program.share(note=self._note)
             if extents.is_new and row_of(key.platform).cacheable and not sources_changed():
                 extents.keep()
@@ -144,9 +148,14 @@ class Programs(Kernel):
             looking.keep_what_is_asked(program, config)
         return Found(program, walk, key, len(trace.log))
 
-    def _found_or_made(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> tuple[CompiledProgram, Trace]:
+    def _on_disk(self, key: disk.Key, trace: Trace) -> tuple[CacheEntry, Trace] | None:
         check_settings()
-        there = disk.find_artifact(key, trace) if row_of(key.platform).cacheable else None
+        return disk.find_artifact(key, trace) if row_of(key.platform).cacheable else None
+
+    def _found_or_made(
+        self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None, key: disk.Key, there: tuple[CacheEntry, Trace] | None
+    ) -> tuple[CompiledProgram, Trace]:
+        """`there`: what the disk has for it."""
         if there is not None:
             program = self._from_disk(key, trace, *there)
             if program is not None:

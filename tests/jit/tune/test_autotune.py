@@ -463,8 +463,9 @@ def test_what_tells_calls_apart() -> None:
     assert signature_of((data(),), {}, None) == signature_of((data() + 1,), {}, None) != signature_of((data(12),), {}, None)
 
 
-def test_an_array_that_stands_for_a_number_has_the_choice_of_that_number() -> None:
-    @pl.autotune({"rows": [1, 8]}, progress=False, effort="full", timer=lambda candidate, run: run() or 1.0 / candidate.arguments["rows"])
+@pytest.mark.parametrize("key", [(), ("x", "n")])
+def test_an_array_that_stands_for_a_number_has_the_choice_of_that_number(key: tuple[str, ...]) -> None:
+    @pl.autotune({"rows": [1, 8]}, key=key or None, progress=False, effort="full", timer=lambda candidate, run: run() or 1.0 / candidate.arguments["rows"])
     @pl.jit
     def head(x: pl.Tensor, n: int, out: pl.Out[pl.Tensor], rows: int = 1):
         with pl.at(level=pl.Level.CORE_GROUP):

@@ -14,8 +14,8 @@ from tilejit import config as settings
 from tilejit.errors import TuningError
 from tilejit.frontend.code_objects import digest_of
 from tilejit.jit.reads.plain import is_plain, written
-from tilejit.jit.specialize.arguments import BoundArguments
-from tilejit.runtime.arrays import DeviceTensor, view_of
+from tilejit.jit.specialize.arguments import BoundArguments, TensorArgument
+from tilejit.runtime.arrays import DeviceTensor, scalar_of, view_of
 from tilejit.runtime.config import RunConfig
 
 ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
@@ -91,8 +91,10 @@ def keyed(key: Sequence[str], bound: BoundArguments) -> dict[str, object]:
     out: dict[str, object] = {}
     for item in key:
         found = ITEM.fullmatch(item)
-        value = bound.values.get(found["name"]) if found is not None else None
-        view = view_of(value)
+        name = found["name"] if found is not None else ""
+        value = bound.values.get(name)
+        view = view_of(value) if isinstance(bound.arguments.get(name), TensorArgument) else None  # an array may stand for a number
+        value = value if view is not None or not _is_array(type(value)) else scalar_of(value)
         if found is None or view is None:
             out[item] = written(value) if is_plain(value) else repr(value)
         elif found["axis"] is not None:
