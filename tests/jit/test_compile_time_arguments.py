@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tilejit.errors import ArgumentError, ParserTypeError, StaleCaptureError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, DTypeError, ParserTypeError, StaleCaptureError, UnsupportedFeatureError
 from tilejit.runtime.config import RunConfig
 
 PLATFORMS = ["cpu", "reference"]
@@ -409,3 +409,20 @@ def test_a_warm_call_has_the_value_of_a_tuple_or_of_an_array_that_stands_for_a_n
         for kernel, given in ((shifted, (number, 5.0)), (moved, np.array(number)), (moved, np.float64(number)), (moved, number)):
             kernel(x, given, out)
             np.testing.assert_allclose(out, x + number, rtol=1e-6)
+
+
+@pl.jit(runtime_scalars=("by",))
+def multiplied(x: pl.Tensor, by: float, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * by
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_an_array_that_stands_for_a_number_of_the_run_has_the_type_of_its_elements(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFORM", platform)
+    x, out = data(2, 3), np.empty((2, 3), np.float32)
+    for _ in range(3):
+        multiplied(x, np.array(2.5), out)
+        np.testing.assert_allclose(out, x * 2.5, rtol=1e-6)
+    with pytest.raises(DTypeError, match="INDEX scalar"):
+        multiplied(x, np.array(3), out)

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
 from tilejit import config, pto
 from tilejit.backends.cpu.executable import dispatcher_blob
@@ -183,3 +184,24 @@ def test_a_text_that_a_setting_does_not_take_is_our_error(setting: config.Settin
     monkeypatch.setenv(setting.variable, "no such value")
     with pytest.raises(OptionError, match=f"(?s){setting.variable}='no such value': expected.*{setting.variable} is: "):
         kernel(X, np.empty_like(X))
+
+
+@pytest.mark.parametrize("setting", [config.NUM_THREADS, config.ARENA_BYTES, config.FASTPATH], ids=lambda setting: setting.name)
+def test_a_value_that_no_setting_takes_is_named_before_a_warm_kernel_runs(setting: config.Setting[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    @pl.jit
+    def doubled(x: pl.InOut[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            x[:] = x * 2
+
+    x = np.ones((4, 4), np.float32)
+    for _ in range(4):
+        doubled(x)
+    monkeypatch.setenv(setting.variable, "no such value")
+    for _ in range(2):
+        with pytest.raises(OptionError, match=f"{setting.variable}='no such value': expected"):
+            doubled(x)
+    assert (x == 16).all()
+    monkeypatch.delenv(setting.variable)
+    monkeypatch.setenv("TILEJIT_NUM_THREADS", "0")  # as if it were not set
+    doubled(x)
+    assert (x == 32).all()

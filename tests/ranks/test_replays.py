@@ -445,3 +445,24 @@ def test_a_function_that_takes_windows_has_the_defaults_of_now_when_it_is_called
         cast("Any", alone.origin()).__defaults__ = (by,)
         alone(x, w, y)
         np.testing.assert_array_equal(y, by * x)
+
+
+class Model:
+    """Whose attributes are spelled like some that a text may read of arrays and of the language."""
+
+    def __init__(self) -> None:
+        self.value = self.max = 2
+
+    @pl.jit.host
+    def run(self, x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            times(x[r], y[r], self.value + 10 * self.max, device=r)
+
+
+def test_a_method_reads_its_object_in_each_call() -> None:
+    model, x = Model(), rows(0)
+    for value, most in ((2, 2), (2, 2), (3, 2), (3, 4), (3, 4)):
+        model.value, model.max = value, most
+        y = np.empty((2, 8), np.float32)
+        model.run(x, y, config=on(2))
+        np.testing.assert_array_equal(y, x * (value + 10 * most))

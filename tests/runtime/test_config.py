@@ -33,7 +33,7 @@ def test_settings_are_read_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.FAST_MATH.value is True
 
 
-@pytest.mark.parametrize(("variable", "text"), [("TILEJIT_FAST_MATH", "maybe"), ("TILEJIT_NUM_THREADS", "0"), ("TILEJIT_ARENA_BYTES", "lots")])
+@pytest.mark.parametrize(("variable", "text"), [("TILEJIT_FAST_MATH", "maybe"), ("TILEJIT_NUM_THREADS", "-1"), ("TILEJIT_ARENA_BYTES", "lots")])
 def test_a_setting_that_makes_no_sense_names_its_variable(monkeypatch: pytest.MonkeyPatch, variable: str, text: str) -> None:
     monkeypatch.setenv(variable, text)
     setting = next(setting for setting in settings.SETTINGS if setting.variable == variable)

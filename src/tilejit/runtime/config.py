@@ -211,6 +211,15 @@ def _refused(error: config.SettingError) -> OptionError:
     return OptionError(str(error), help=error.args[1])
 
 
+_OF_RUNS: tuple[config.Setting[int] | config.Setting[bool], ...] = (config.NUM_THREADS, config.ARENA_BYTES, config.FASTPATH)
+
+
+def check_settings_of_runs() -> None:
+    """The same for what running a program reads, before anything runs."""
+    for setting in _OF_RUNS:
+        value_of(cast("config.Setting[object]", setting))
+
+
 _warned: set[str] = set()
 
 

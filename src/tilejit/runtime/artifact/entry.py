@@ -18,7 +18,7 @@ from tilejit.runtime.call.native import NativeEntry
 from tilejit.runtime.call.native_type import NativeCallable, enable, weakly
 from tilejit.runtime.call.signature import Bound, Signature, as_results
 from tilejit.runtime.call.warm import MAKING, WarmCalls
-from tilejit.runtime.config import RunConfig
+from tilejit.runtime.config import RunConfig, check_settings_of_runs
 from tilejit.runtime.cuda.streams import on_stream
 from tilejit.runtime.targets import Runner, resolve_platform, row_of
 
@@ -96,6 +96,7 @@ class CompiledEntry(NativeCallable):
 
     def checked(self, args: Sequence[object], config: RunConfig | None) -> Any:
         """The call with all its checks."""
+        check_settings_of_runs()
         bound, new = self.bind(args)
         self.note.before(self.signature, bound)
         with on_stream(config.stream if config else None):

@@ -194,7 +194,7 @@ class WarmCalls:
         for value, stays in zip(args, self._runtime):
             kind = type(value)
             if stays:
-                key.append(kind)
+                key += kind, getattr(value, "dtype", None)  # an array that stands for a number
             elif kind is float:
                 key.append(value.hex())  # type: ignore[attr-defined]
             elif kind in _PLAIN:
