@@ -432,3 +432,19 @@ def test_a_value_that_became_nested_too_deeply_is_a_named_error(make_kernel: Mak
         names["T"] = (names["T"],)
     with pytest.raises(UnsupportedFeatureError, match="nested too deeply"):
         called(kernel)
+
+
+@pytest.mark.parametrize("function", ["LARGEST", "PAIR[1]", "LIST[1]", "TABLE['most']", "C.most", "[f for f in LIST][1]", "{'most': LARGEST}['most']"])
+@pytest.mark.parametrize("fast", ["1", "0"])
+def test_a_builtin_may_have_another_name(fast: str, function: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    text = """
+    class C:
+        most = max
+    SIZES, LARGEST, PAIR, LIST, TABLE = [1, 5], max, (min, max), [min, max], {"most": max}
+    """ + ADD.format(options="(on_drift='recompile')", expression=f"{function}(SIZES)").replace("\n", "\n    ")
+    for kernel in (make_kernel(text), make_kernel(text)):  # the second one finds what the first one left on disk
+        names = kernel.definition.function.__globals__
+        assert [called(kernel) for _ in range(3)] == [6.0] * 3
+        names["SIZES"].append(7)
+        assert [called(kernel) for _ in range(3)] == [8.0] * 3

@@ -16,7 +16,7 @@ import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.ranks.engines import on
 from tilejit import ir
-from tilejit.errors import StaleCaptureError
+from tilejit.errors import ArtifactError, StaleCaptureError
 from tilejit.jit.hosts import ranks, replays
 
 NR = pl.dynamic("NR")
@@ -461,8 +461,12 @@ class Model:
 
 def test_a_method_reads_its_object_in_each_call() -> None:
     model, x = Model(), rows(0)
+    compiled = model.run.compile(x, np.empty((2, 8), np.float32), config=on(2))
     for value, most in ((2, 2), (2, 2), (3, 2), (3, 4), (3, 4)):
         model.value, model.max = value, most
-        y = np.empty((2, 8), np.float32)
-        model.run(x, y, config=on(2))
-        np.testing.assert_array_equal(y, x * (value + 10 * most))
+        for run in (model.run, functools.partial(Model.run, model), compiled):
+            y = np.empty((2, 8), np.float32)
+            run(x, y, config=on(2))
+            np.testing.assert_array_equal(y, x * (value + 10 * most))
+    with pytest.raises(ArtifactError, match="`self` of `run` is a Model, which no other process has"):
+        str(compiled)

@@ -107,6 +107,11 @@ class Definition:
         except RecursionError:
             raise self.too_deep() from None
 
+    @property
+    def receiver(self) -> object:
+        """The object whose method it is; None: it is no method, or a program's own."""
+        return receiver_of(self.function, self.extra)
+
     def too_deep(self) -> UnsupportedFeatureError:
         """The error for a text that is nested more deeply than Python can follow."""
         return too_deep(self.text.node, self.span)
@@ -238,6 +243,12 @@ class Definition:
 
 
 _json = writer()
+
+
+def receiver_of(function: Callable[..., object], extra: Mapping[str, object]) -> object:
+    """What a function's first parameter stands for, where the names around it say so."""
+    code = getattr(unwrapped(function), "__code__", None)
+    return extra.get(code.co_varnames[0]) if code is not None and code.co_argcount else None
 
 
 def parts_of(function: FunctionType) -> tuple[CodeType, object, object, object]:

@@ -107,10 +107,8 @@ class JITFunction(FirstCalls):
 
     def _run(self, args: tuple[object, ...], config: RunConfig | None, kwargs: Mapping[str, object], way: Way | None = None) -> Any:
         """A call with all its checks; where there may be a shortcut to it, it is written."""
-        first = self._first if self._bound_as is None else None
-        if first is not None and (args or first in kwargs) and view_of(instance := args[0] if args else kwargs[first]) is None:
-            named = {name: value for name, value in kwargs.items() if name != first}
-            return self.__get__(instance)(*args[1:], config=config, **named)  # `Class.kernel(instance, x)`
+        if (own := self._of_object(args, kwargs)) is not None:
+            return own[0](*own[1], config=config, **own[2])
         seen = settings.snapshot()
         with asking(self) as ask:
             trace = ask(self._trace())  # first: a kernel that follows changes has new defaults after it
@@ -129,6 +127,13 @@ class JITFunction(FirstCalls):
             compiled.called = self._called = True
         return result
 
+    def _of_object(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[JITFunction, tuple[object, ...], dict[str, object]] | None:
+        """`Class.kernel(instance, x)` as a kernel of the instance and the other arguments; None: it is no such call."""
+        first = self._first if self._bound_as is None else None
+        if first is None or not (args or first in kwargs) or view_of(instance := args[0] if args else kwargs[first]) is not None:
+            return None
+        return self.__get__(instance), args[1:], {name: value for name, value in kwargs.items() if name != first}
+
     @lazy
     def _ranks(self) -> bool:
         """Whether a call is one of several ranks."""
@@ -144,6 +149,8 @@ class JITFunction(FirstCalls):
 
         if recording() is not None:
             return launching.launched(self, args, kwargs)
+        if (own := self._of_object(args, kwargs)) is not None:
+            return own[0](*own[1], config=config, **own[2])
         return (ranks.call_host if self.definition.kind == "host" else ranks.call_alone)(self, args, kwargs, config)
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:

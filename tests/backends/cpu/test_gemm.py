@@ -214,11 +214,11 @@ def test_short_rows_and_columns_have_the_sums_of_others(
 ) -> None:
     m, n, k = size
     kind = Elements.of(Module(), dtype)
-    if not (short.takes_rows(kind, n) if variant == "stream" else short.takes_columns(kind, k)):
+    if not (short.takes_rows(n, kind) if variant == "stream" else short.takes_columns(k, kind)):
         pytest.skip("there are registers for fewer")
     rng = np.random.default_rng(0)
     a, b = operand_of(dtype, (m, k), "C", rng), operand_of(dtype, (k, n), "C" if variant == "stream" else "F", rng)
-    found = [np.full((m, n), 9, dtype.numpy) for _ in range(2)]
+    found: list[Array] = [np.full((m, n), 9, dtype.numpy) for _ in range(2)]
     product(dtype, variant)(a, b, found[0], accumulate)
     ours = (lambda module, kind: short.stream(module, kind, n)) if variant == "stream" else (lambda module, kind: short.dots(module, kind, k))
     monkeypatch.setitem(gemm._BUILDERS, variant, ours)

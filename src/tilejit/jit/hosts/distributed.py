@@ -217,7 +217,7 @@ class DistributedCompiledProgram(CompiledProgram):
             check_config(self.name, self.platform, options, config)
         settled = replace(config or self._run, platform=self.platform, distributed_config=chosen, **options)
         host = self.hosts[name]
-        me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra else None
+        me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra and host.receiver is None else None
         compiled = Compiled(me, (*self.launches, *self.hosts), self.parts.kernels)
         return run_host(host, tuple(args), named, settled, compiled, worker)
 

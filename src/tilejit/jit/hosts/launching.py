@@ -125,9 +125,8 @@ def run_text(definition: Definition, recorder: Recorder, args: list[object], nam
     """Run the text of a host function on stand-ins."""
     function = unwrapped(definition.function)
     assert isinstance(function, FunctionType)
-    first = function.__code__.co_varnames[:1]
-    if first and first[0] in definition.extra and definition.extra[first[0]] is not None:
-        args = [definition.extra[first[0]], *args]
+    if (receiver := definition.receiver) is not None:
+        args = [receiver, *args]
     if recorder.copies is not None:
         recorder.steady = recorder.steady and function in recorder.copies
         function = recorder.copies.get(function, function)

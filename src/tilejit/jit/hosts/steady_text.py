@@ -190,8 +190,8 @@ def _spelled() -> set[str]:
 
 def names_of(definition: Definition, methods: Collection[str]) -> Names | None:
     """What the text of a host function stands on besides its arguments; None: nobody can tell."""
-    if definition.extra and not methods:
-        return None  # a method of an object of the user, of which it may read anything; a program has its functions only
+    if definition.receiver is not None:
+        return None  # it may read anything of an object of the user
     names = Names()
     try:
         names.read(unwrapped(definition.function), methods)

@@ -17,7 +17,7 @@ from tilejit.dtypes import DTYPES
 from tilejit.errors import ArtifactError
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import block_of, parsed, unwrapped
-from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.definition import Definition, Kernel, receiver_of
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
 from tilejit.runtime.arrays import DeviceTensor
@@ -74,6 +74,8 @@ class Writer:
             "name": plain.__name__, "file": block.filename, "line": node.lineno, "text": text, "names": names, "defaults": defaults,
             "later": bool(plain.__code__.co_flags & _LATER_NAMES), "method": "self" in extra,
         }  # fmt: skip
+        if (receiver := receiver_of(plain, extra)) is not None:
+            self.lost.append(f"`{plain.__code__.co_varnames[0]}` of `{plain.__name__}` is a {type(receiver).__name__}")
         return number
 
     def _other(self, what: str, value: object) -> object:

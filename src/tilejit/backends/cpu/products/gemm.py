@@ -91,9 +91,9 @@ def gemm_function(
 def _of_known(module: Module, kind: Elements, variant: str, b: tuple[Index, Index], sizes: tuple[Index, Index, Index]) -> str:
     """The function of a variant that is certain, which may be one for just what is known of B."""
     m, n, k = sizes
-    if variant == "dots" and m == 1 and b[1] == k and short.takes_columns(kind, k):
+    if variant == "dots" and m == 1 and b[1] == k and short.takes_columns(k, kind):
         return short.dots(module, kind, k)
-    if variant == "stream" and isinstance(m, int) and m < few.TOGETHER and b[0] == n and short.takes_rows(kind, n):
+    if variant == "stream" and isinstance(m, int) and m < few.TOGETHER and b[0] == n and short.takes_rows(n, kind):
         return short.stream(module, kind, n)
     if variant == "turned" and isinstance(b[1], int) and isinstance(n, int) and isinstance(k, int):
         return turned(module, kind, (b[1], n, k))

@@ -23,12 +23,12 @@ _UNROLL = 4
 """Rows of B in one turn."""
 
 
-def takes_rows(kind: Elements, n: Index) -> TypeGuard[int]:
+def takes_rows(n: Index, kind: Elements) -> TypeGuard[int]:
     """Whether sums of so many columns fit half of the registers."""
     return kind.plain and isinstance(n, int) and 0 < n <= host().vector_registers // 2 * kind.lanes
 
 
-def takes_columns(kind: Elements, k: Index) -> TypeGuard[int]:
+def takes_columns(k: Index, kind: Elements) -> TypeGuard[int]:
     """Whether columns are whole vectors, of which as many as one has lanes are summed side by side: that takes half of the registers, and the row others."""
     return kind.plain and isinstance(k, int) and 0 < k <= 8 * kind.lanes and k % kind.lanes == 0 and kind.lanes <= host().vector_registers // 2
 
