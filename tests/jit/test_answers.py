@@ -448,3 +448,7 @@ def test_a_builtin_may_have_another_name(fast: str, function: str, make_kernel: 
         assert [called(kernel) for _ in range(3)] == [6.0] * 3
         names["SIZES"].append(7)
         assert [called(kernel) for _ in range(3)] == [8.0] * 3
+
+
+def test_the_name_of_a_kernel_is_a_text_like_others(make_kernel: MakeKernel) -> None:
+    assert called(make_kernel(ADD.format(options="", expression="len(kernel.__name__)"))) == 1.0 + len("kernel")

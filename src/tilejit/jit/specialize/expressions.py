@@ -10,7 +10,6 @@ from tilejit import ops
 from tilejit.dtypes import FP32
 from tilejit.errors import ParserTypeError, ShapeError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend import fold
-from tilejit.jit.definition import Kernel
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.specialize import infer
@@ -135,8 +134,6 @@ class Expressions(Walk):
         base, value = self.fold(node.value)
         same = at(ast.Attribute(base, node.attr, ast.Load()), node)
         if isinstance(value, Static):
-            if isinstance(value.value, Kernel) and node.attr in ("__name__",):
-                return same, UNKNOWN
             path = dotted(node)
             found = self.reads.attribute(value.value, node.attr, path)
             if value.local:
