@@ -50,7 +50,7 @@ demo: $(BASE)
 
 check: $(DEV)
 	@$(PY) -m ruff check --quiet . && echo "ruff: ok"
-	@$(PY) -m basedpyright --level error && echo "types: ok"
+	@$(PY) -m basedpyright --level error --pythonpath $(PY) && echo "types: ok"
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(PY) scripts/write_stubs.py --check && echo "stubs: ok"
 

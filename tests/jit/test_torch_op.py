@@ -316,3 +316,20 @@ def test_a_name_has_one_kernel() -> None:
 def half(grad_total: pl.Tensor, grad_x: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         grad_x[:] = pl.mul(grad_total, 0.5)
+
+
+def _made(factor: object) -> Any:
+    @pl.jit
+    def by_default(x: pl.Tensor, out: pl.Out[pl.Tensor], by: float = factor):  # type: ignore[assignment]
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * by
+
+    return by_default.as_torch_op("tests_made::by_default")
+
+
+def test_an_operator_of_a_kernel_that_a_function_makes_is_never_another_one() -> None:
+    x = torch.ones(2, 3)
+    double = _made(2.0)
+    with pytest.raises(ArgumentError, match="functions and objects make a new one each time"):
+        _made(3.0)
+    assert double(x)[0, 0] == 2 == _made(2.0)(x)[0, 0]

@@ -470,3 +470,38 @@ def test_a_method_reads_its_object_in_each_call() -> None:
             np.testing.assert_array_equal(y, x * (value + 10 * most))
     with pytest.raises(ArtifactError, match="`self` of `run` is a Model, which no other process has"):
         str(compiled)
+
+
+MODEL = Model()
+forward = MODEL.run
+
+
+@pl.jit.host
+def by_a_method(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    forward(x, y)
+
+
+def test_a_method_that_another_host_function_calls_reads_its_object_too() -> None:
+    x = rows(1)
+    for value in (2, 2, 5):
+        MODEL.value, MODEL.max = value, 1
+        y = np.empty((2, 8), np.float32)
+        by_a_method(x, y, config=on(2))
+        np.testing.assert_array_equal(y, x * (value + 10))
+
+
+COUNT = 4
+
+
+@pl.jit.host
+def as_many(x: "pl.Tensor[[NR, 8], pl.FP32]", y: "pl.Out[pl.Tensor[[NR, COUNT, 8], pl.FP32]]"):
+    for r in pl.range(pld.world_size()):
+        for i in pl.range(y.shape[1]):
+            times(x[r], y[r, i], 2, device=r)
+
+
+def test_annotations_in_quotes_are_what_they_stand_for_in_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = rows(2)
+    for count in (4, 4, 6, 6, 4):
+        monkeypatch.setattr(f"{__name__}.COUNT", count)
+        np.testing.assert_array_equal(as_many(x, config=on(2)), np.stack([2 * x] * count, 1))

@@ -158,9 +158,9 @@ class JITFunction(FirstCalls):
         try:
             if self._ranks and self.definition.kind == "host":
                 from tilejit.jit.hosts.distributed import compile_host
-                from tilejit.jit.specialize.dependencies import renew
+                from tilejit.jit.specialize.dependencies import renew_host
 
-                renew(self)
+                renew_host(self)
                 return compile_host(self.definition, args, kwargs, config)
             return self._found(args, kwargs, config).program
         except TilejitError as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tilejit.errors import ArgumentError, PlatformError, did_you_mean
 from tilejit.jit.definition import Definition
 from tilejit.jit.disk.kernels import kernel_name
+from tilejit.jit.reads.plain import is_plain
 from tilejit.jit.specialize.arguments import stays_runtime
 from tilejit.jit.specialize.effects import write_of
 from tilejit.jit.specialize.signature import JitParam
@@ -138,9 +139,17 @@ def _is_same(known: JITFunction, kernel: JITFunction) -> bool:
     functions = (known.origin(), kernel.origin())
     if known._bound_as is not None or kernel._bound_as is not None or kernel_name(known.definition) != kernel_name(kernel.definition):
         return False
-    alike = len({getattr(function, "__code__", function) for function in functions}) == 1
-    makes_one = "<locals>" not in kernel.definition.function.__qualname__
-    return makes_one or (alike and not any(getattr(function, "__closure__", None) for function in functions))
+    if "<locals>" not in kernel.definition.function.__qualname__:
+        return True
+    # One that a function makes each time: it is the same only if nothing of the function's own can be in it.
+    alike = len({getattr(function, "__code__", function) for function in functions}) == 1 and known.definition.digest == kernel.definition.digest
+    return alike and not any(getattr(function, "__closure__", None) for function in functions) and all(map(_has_plain_defaults, functions))
+
+
+def _has_plain_defaults(function: object) -> bool:
+    """Whether a digest tells all of them."""
+    by_name = getattr(function, "__kwdefaults__", None) or {}
+    return all(map(is_plain, (*(getattr(function, "__defaults__", None) or ()), *by_name.values())))
 
 
 def _check_name(definition: Definition, name: object) -> None:

@@ -18,7 +18,7 @@ from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.hosts.replays import Replay, key_of, replays_of
 from tilejit.jit.specialize.arguments import bind_arguments
-from tilejit.jit.specialize.dependencies import renew
+from tilejit.jit.specialize.dependencies import renew_host
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import ArrayView, DeviceTensor, allocate, first_array, view_of
 from tilejit.runtime.config import RunConfig
@@ -95,7 +95,7 @@ def distributed_config(config: RunConfig | None) -> DistributedConfig | None:
 
 def call_host(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> object:
     """One call of a host function: record, run, hand out."""
-    renew(kernel)  # it is run anew at each call, so its defaults and annotations count as they are
+    renew_host(kernel)  # it is run anew at each call, so its defaults and annotations count as they are
     return run_host(kernel.definition, args, named, config)
 
 

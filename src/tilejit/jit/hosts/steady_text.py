@@ -110,6 +110,8 @@ class Names:
         if isinstance(value, Kernel):
             self._owners[id(value)] = value
             if value.definition.kind == "host":
+                if value.definition.receiver is not None:
+                    raise _Unsteady  # as in names_of
                 self.read(unwrapped(value.definition.function), ())
         elif isinstance(value, ModuleType):
             if value.__name__ not in _LANGUAGE:

@@ -63,6 +63,11 @@ def renew(value: object, anyway: bool = False) -> None:
         del vars(definition.function)["__tilejit_inline__"]
 
 
+def renew_host(kernel: Kernel) -> None:
+    """The same for a host function, which asks nothing: what its annotations in quotes stand for counts too."""
+    renew(kernel, anyway=kernel.definition.quoted.is_changed())
+
+
 _TASK_OPTIONS = ("deps", "dumps", "allow_early_resolve", "predicate", "core_num", "sync_start")
 
 

@@ -262,6 +262,12 @@ class Quoted:
         rows = {name: _classify(name, found, _EMPTY).described() for name, found in self._found.items()}
         return json.dumps(rows, default=lambda symbol: f"{symbol.name}#{symbols.setdefault(id(symbol), len(symbols))}")
 
+    def is_changed(self) -> bool:
+        """Whether they stand for something else by now."""
+        if not self._texts or (self.decided and all(followed(self._namespace.get(path[0], MISSING), path[1:]) is value for path, value in self.chains.items())):
+            return False
+        return self.described_now() != self.described()
+
     def described_now(self) -> str:
         """The same, evaluated again; an error is one more thing that it can be."""
         again = Quoted(self._namespace, self._params)
