@@ -494,7 +494,7 @@ COUNT = 4
 
 
 @pl.jit.host
-def as_many(x: "pl.Tensor[[NR, 8], pl.FP32]", y: "pl.Out[pl.Tensor[[NR, COUNT, 8], pl.FP32]]"):
+def as_many(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, COUNT, 8], pl.FP32]]):
     for r in pl.range(pld.world_size()):
         for i in pl.range(y.shape[1]):
             times(x[r], y[r, i], 2, device=r)
