@@ -452,3 +452,10 @@ def test_a_builtin_may_have_another_name(fast: str, function: str, make_kernel: 
 
 def test_the_name_of_a_kernel_is_a_text_like_others(make_kernel: MakeKernel) -> None:
     assert called(make_kernel(ADD.format(options="", expression="len(kernel.__name__)"))) == 1.0 + len("kernel")
+
+
+@pytest.mark.parametrize("name", ["µ", "ｋ", "ﬁt"])
+def test_names_that_python_spells_another_way_are_found_again(name: str, make_kernel: MakeKernel) -> None:
+    text = f"{name} = 0.5\n" + ADD.format(options="", expression=f"list(({name},))[0]")
+    for kernel in (make_kernel(text), make_kernel(text)):
+        assert [called(kernel) for _ in range(3)] == [1.5] * 3

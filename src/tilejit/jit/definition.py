@@ -6,6 +6,7 @@ import ast
 import hashlib
 import inspect
 import json
+import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -186,7 +187,10 @@ class Definition:
 
     def has_word(self, word: str) -> bool:
         """Whether its lines mention a name, `super()` the class that it stands in."""
-        return self._mentions(word, self.block.lines) or self._mentions(word, self._all_lines)
+        if self._mentions(word, self.block.lines) or self._mentions(word, self._all_lines):
+            return True
+        spelled = [unicodedata.normalize("NFKC", line) for line in self._all_lines if not line.isascii()]  # as Python reads names: µ has two numbers
+        return bool(spelled) and self._mentions(word, spelled)
 
     def _mentions(self, word: str, lines: Sequence[str]) -> bool:
         if any(word in line or (word == "__class__" and "super" in line) for line in lines):

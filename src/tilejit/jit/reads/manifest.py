@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
+from tilejit.errors import ArtifactError
 from tilejit.jit.reads.answers import Unanswered
 from tilejit.jit.reads.trace import Trace
 
@@ -32,7 +33,10 @@ class Node(Generic[Leaf]):
         if self.question is None and self.leaf is None:
             return None, trace
         walk = trace.fork()
-        return self.find(walk), walk
+        try:
+            return self.find(walk), walk
+        except ArtifactError:
+            return None, trace  # nobody has damaged what this process wrote itself: compiling says what it is
 
     def find(self, trace: Trace) -> Leaf | None:
         """Walk down by asking; None where an answer is not known. Only what stands on the way is asked."""
