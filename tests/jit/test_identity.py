@@ -64,21 +64,6 @@ def test_once_is_asked_for_an_argument_that_is_another_object_now(read: str, pat
                 called(one)
 
 
-def test_a_helper_and_a_list_are_given_the_nan_that_was_read_first(make_kernel: MakeKernel) -> None:
-    text = """
-    import numpy as np
-    LIST, PAIR = [np.nan, -1.0], (np.nan, 2.0)
-    def f(value):
-        return value is np.nan
-    def g(pair):
-        return pair is PAIR
-    """ + ADD.format(options="(on_drift='recompile')", expression="(np.nan in LIST) + 10 * f(np.nan) + 100 * g(PAIR)").replace("\n", "\n    ")
-    for kernel in (make_kernel(text), make_kernel(text)):  # the second one finds what the first one left on disk
-        assert [called(kernel), called(kernel)] == [112.0, 112.0]
-        kernel.definition.function.__globals__["LIST"][0] = float("nan")
-        assert [called(kernel), called(kernel)] == [111.0, 111.0]
-
-
 EQUAL = ("'some text ' * 3", "10 ** 12", "1.5", "(1.5, 10 ** 12)", "b'some bytes'", "1.5j", "range(3, 9)", "slice(3, 9)", "np.float32(3)", "'é字'")
 LOOKS = "import numpy as np\nI = J = W = {}\ndef f(a):\n    return 3 if a is W else 4\n"
 

@@ -219,9 +219,8 @@ class Trace:
         value, answer, shared, place = (None, '["untracked"]', '["untracked"]', "") if hidden else self._answer(raw, number, identity, by_value)
         if known is None and not given:
             self._compare(identity, shared, raw, spelled, operands)
-        if is_plain(raw):
-            again = self._plain.setdefault(answer, number) != number
-            if again and value is raw:  # of each NaN there is one object here, and helpers are given the one that was read first
+        if is_plain(raw) and value is raw:  # of each NaN there is one object
+            if self._plain.setdefault(answer, number) != number:
                 value = another(raw)
                 if value is not raw:
                     self._told_apart[id(value)] = number
