@@ -333,3 +333,39 @@ def test_an_operator_of_a_kernel_that_a_function_makes_is_never_another_one() ->
     with pytest.raises(ArgumentError, match="functions and objects make a new one each time"):
         _made(3.0)
     assert double(x)[0, 0] == 2 == _made(2.0)(x)[0, 0]
+
+
+WITH_BACKWARD = """
+import tilejit.language as pl
+
+@pl.jit
+def square(x: pl.Tensor, out: pl.Out[pl.Tensor]{more}):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * x
+
+@pl.jit
+def square_backward(x: pl.Tensor, grad_out: pl.Tensor, grad_x: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        grad_x[:] = grad_out * x * {two}
+
+op = square.as_torch_op("tests_reloaded::square", backward=square_backward)
+"""
+
+
+def test_an_operator_that_is_refused_changes_nothing_of_the_one_that_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "with_backward.py").write_text(WITH_BACKWARD.format(more="", two="2.0"))
+    module = importlib.import_module("with_backward")
+    op = module.op
+
+    def gradient() -> float:
+        x = torch.full((2, 3), 3.0, requires_grad=True)
+        op(x).sum().backward()
+        return x.grad[0, 0].item()
+
+    assert gradient() == 6.0
+    (tmp_path / "with_backward.py").write_text(WITH_BACKWARD.format(more=", by: float = 10.0", two="20.0"))
+    with pytest.raises(ArgumentError, match="takes other arguments now"):
+        importlib.reload(module)
+    assert gradient() == 6.0

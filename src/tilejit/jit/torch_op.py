@@ -106,6 +106,9 @@ def as_torch_op(kernel: JITFunction, name: str, backward: object, in_place: bool
     wanted = {name: kernel} if derived is None else {name: kernel, f"{name}_backward": derived.op.kernel}
     for each, owner in wanted.items():
         _check_free(each, owner, torch_op.exists(each))
+    torch_op.check_alike(name, op, derived)
+    if derived is not None:  # both before either is changed
+        torch_op.check_alike(f"{name}_backward", derived.op)
     _registered.update(wanted)
     if derived is None:
         return torch_op.register(name, op)

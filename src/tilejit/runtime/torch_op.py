@@ -72,13 +72,20 @@ class _Operator:
 _operators: dict[str, _Operator] = {}
 
 
+def check_alike(name: str, op: Op, gradient: Gradient | None = None) -> None:
+    """Refuse what torch cannot call in the place of the operator that there is, if there is one."""
+    known = _operators.get(name)
+    if known is None or (known.op.schema, tuple(known.op.mutated), known.gradient is None) == (op.schema, tuple(op.mutated), gradient is None):
+        return
+    what = f"the operator `{name}` takes other arguments now, or has a gradient where it had none"
+    raise ArgumentError(what, help="choose another name, or start a new process: torch and compiled graphs hold on to the one that there is")
+
+
 def register(name: str, op: Op, gradient: Gradient | None = None, backward: str = "") -> Callable[..., Any]:
     """An operator of torch that runs `op`; `backward` names the operator, registered before, that computes `gradient`."""
+    check_alike(name, op, gradient)
     known = _operators.get(name)
     if known is not None:
-        if (known.op.schema, tuple(known.op.mutated), known.gradient is None) != (op.schema, tuple(op.mutated), gradient is None):
-            what = f"the operator `{name}` takes other arguments now, or has a gradient where it had none"
-            raise ArgumentError(what, help="choose another name, or start a new process: torch and compiled graphs hold on to the one that there is")
         known.op, known.gradient = op, gradient
         return cast("Callable[..., Any]", known.made)
 
