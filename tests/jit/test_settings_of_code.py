@@ -186,7 +186,7 @@ def test_a_text_that_a_setting_does_not_take_is_our_error(setting: config.Settin
         kernel(X, np.empty_like(X))
 
 
-@pytest.mark.parametrize("setting", [config.NUM_THREADS, config.ARENA_BYTES, config.FASTPATH], ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", [config.NUM_THREADS, config.FASTPATH], ids=lambda setting: setting.name)
 def test_a_value_that_no_setting_takes_is_named_before_a_warm_kernel_runs(setting: config.Setting[object], monkeypatch: pytest.MonkeyPatch) -> None:
     @pl.jit
     def doubled(x: pl.InOut[pl.Tensor]):
