@@ -16,7 +16,7 @@ import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.ranks.engines import on
 from tilejit import ir
-from tilejit.errors import ArtifactError, StaleCaptureError
+from tilejit.errors import StaleCaptureError
 from tilejit.jit.hosts import ranks, replays
 
 NR = pl.dynamic("NR")
@@ -445,63 +445,3 @@ def test_a_function_that_takes_windows_has_the_defaults_of_now_when_it_is_called
         cast("Any", alone.origin()).__defaults__ = (by,)
         alone(x, w, y)
         np.testing.assert_array_equal(y, by * x)
-
-
-class Model:
-    """Whose attributes are spelled like some that a text may read of arrays and of the language."""
-
-    def __init__(self) -> None:
-        self.value = self.max = 2
-
-    @pl.jit.host
-    def run(self, x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
-        for r in pl.range(pld.world_size()):
-            times(x[r], y[r], self.value + 10 * self.max, device=r)
-
-
-def test_a_method_reads_its_object_in_each_call() -> None:
-    model, x = Model(), rows(0)
-    compiled = model.run.compile(x, np.empty((2, 8), np.float32), config=on(2))
-    for value, most in ((2, 2), (2, 2), (3, 2), (3, 4), (3, 4)):
-        model.value, model.max = value, most
-        for run in (model.run, functools.partial(Model.run, model), compiled):
-            y = np.empty((2, 8), np.float32)
-            run(x, y, config=on(2))
-            np.testing.assert_array_equal(y, x * (value + 10 * most))
-    with pytest.raises(ArtifactError, match="`self` of `run` is a Model, which no other process has"):
-        str(compiled)
-
-
-MODEL = Model()
-forward = MODEL.run
-
-
-@pl.jit.host
-def by_a_method(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
-    forward(x, y)
-
-
-def test_a_method_that_another_host_function_calls_reads_its_object_too() -> None:
-    x = rows(1)
-    for value in (2, 2, 5):
-        MODEL.value, MODEL.max = value, 1
-        y = np.empty((2, 8), np.float32)
-        by_a_method(x, y, config=on(2))
-        np.testing.assert_array_equal(y, x * (value + 10))
-
-
-COUNT = 4
-
-
-@pl.jit.host
-def as_many(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, COUNT, 8], pl.FP32]]):
-    for r in pl.range(pld.world_size()):
-        for i in pl.range(y.shape[1]):
-            times(x[r], y[r, i], 2, device=r)
-
-
-def test_annotations_in_quotes_are_what_they_stand_for_in_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = rows(2)
-    for count in (4, 4, 6, 6, 4):
-        monkeypatch.setattr(f"{__name__}.COUNT", count)
-        np.testing.assert_array_equal(as_many(x, config=on(2)), np.stack([2 * x] * count, 1))

@@ -108,7 +108,7 @@ class JITFunction(FirstCalls):
     def _run(self, args: tuple[object, ...], config: RunConfig | None, kwargs: Mapping[str, object], way: Way | None = None) -> Any:
         """A call with all its checks; where there may be a shortcut to it, it is written."""
         if (own := self._of_object(args, kwargs)) is not None:
-            return own[0](*own[1], config=config, **own[2])
+            return self.__get__(own[0])(*own[1], config=config, **own[2])
         seen = settings.snapshot()
         with asking(self) as ask:
             trace = ask(self._trace())  # first: a kernel that follows changes has new defaults after it
@@ -127,12 +127,12 @@ class JITFunction(FirstCalls):
             compiled.called = self._called = True
         return result
 
-    def _of_object(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[JITFunction, tuple[object, ...], dict[str, object]] | None:
-        """`Class.kernel(instance, x)` as a kernel of the instance and the other arguments; None: it is no such call."""
+    def _of_object(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, tuple[object, ...], dict[str, object]] | None:
+        """`Class.kernel(instance, x)` as the instance and the other arguments; None: it is no such call."""
         first = self._first if self._bound_as is None else None
         if first is None or not (args or first in kwargs) or view_of(instance := args[0] if args else kwargs[first]) is not None:
             return None
-        return self.__get__(instance), args[1:], {name: value for name, value in kwargs.items() if name != first}
+        return instance, args[1:], {name: value for name, value in kwargs.items() if name != first}
 
     @lazy
     def _ranks(self) -> bool:
@@ -150,7 +150,7 @@ class JITFunction(FirstCalls):
         if recording() is not None:
             return launching.launched(self, args, kwargs)
         if (own := self._of_object(args, kwargs)) is not None:
-            return own[0](*own[1], config=config, **own[2])
+            return self.__get__(own[0])(*own[1], config=config, **own[2])
         return (ranks.call_host if self.definition.kind == "host" else ranks.call_alone)(self, args, kwargs, config)
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:

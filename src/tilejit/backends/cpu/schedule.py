@@ -193,7 +193,7 @@ class Book(Choices):
         return replace(chosen, lanes=_lanes(dtypes, chosen.lanes))
 
 
-_POWERS_OF_TWO = ("lanes", "middle", "unroll")
+_POWERS_OF_TWO = ("lanes", "middle", "unroll", "stream_depth")
 _MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows", "large_few_rows", "few_dots", "thin_rows", "deep_piece")
 
 

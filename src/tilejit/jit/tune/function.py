@@ -82,7 +82,7 @@ class Autotuned(Kernel):
     def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
         """Run with the best arguments and schedule for such a call; the first one finds them."""
         if (own := self.kernel._of_object(args, kwargs)) is not None:
-            return Autotuned(own[0], self.space, self.options)(*own[1], config=config, **own[2])
+            return self.__get__(own[0])(*own[1], config=config, **own[2])
         kernel, chosen = self._chosen(args, kwargs, config)
         named: dict[str, Any] = {**kwargs, **chosen} if config is None else {**kwargs, **chosen, "config": config}
         return kernel(*args, **named)

@@ -68,6 +68,7 @@ def stream(module: Module, kind: Elements) -> str:
     e.place(f"{stem}.deep")
     sums, rest = scratch, e.offset(scratch, e.mul(m, COLUMNS), kind.acc)
     with e.loop(0, n, COLUMNS, name="part") as part, e.loop(0, k, deep, name="piece") as depth:
+        e.look()
         later, width, corner = e.icmp("sgt", depth.iv, 0), e.i64(e.min(e.sub(n, part.iv), COLUMNS)), e.offset(c, part.iv, kind.acc)
         left = e.offset(a, e.mul(depth.iv, a_col), kind.a.memory)
         right = e.offset(b, e.add(e.mul(depth.iv, b_row), part.iv), kind.b.memory)
