@@ -125,6 +125,7 @@ def test_calls_with_other_schedules_are_other_specialisations() -> None:
         ({"gemm FP32": {"mc": 241}}, "mc=241, no multiple of rows=6"),
         ({"gemm FP32": {"nc": 1000}}, "nc=1000, no multiple"),
         ({"gemm FP32": {"rows": 5, "mc": 240}}, "has no rows=5"),
+        ({"gemm FP32": {"stream_depth": 1 << 20}}, "has no stream_depth=1048576"),
     ],
 )
 def test_a_choice_that_there_is_not_is_refused(choices: Choices, message: str) -> None:
