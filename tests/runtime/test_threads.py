@@ -288,6 +288,37 @@ def test_torchs_threads_do_the_work_where_there_are_enough(tmp_path: Path) -> No
     assert _run(tmp_path, code, "-W", "ignore::DeprecationWarning") == "[0, 0, 0, 0]\n0\n[2] 6 6\n2\n"
 
 
+@pytest.mark.torch
+def test_few_threads_of_torch_that_come_late_are_left_alone_for_a_while(tmp_path: Path) -> None:
+    code = """
+        import ctypes, time, torch
+        from tilejit import RunConfig
+        from tilejit.runtime import threads
+        from tilejit.runtime.call.abi import Team
+        torch.set_num_threads(2)
+        program = kernel.compile(x, out)
+
+        def run():
+            out[:] = 0
+            program(x, out, config=RunConfig(num_threads=2))
+            assert np.allclose(out, np.exp(np.exp(x)), rtol=1e-5)
+            return threads.state()[Team.WORKERS]
+
+        print(run())
+        # An OpenMP whose second thread does not come, and which waits for it all the same.
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+        def parallel(function, work, count, flags):
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(work)
+            time.sleep(0.05)
+        threads.state()[Team.OPENMP] = ctypes.cast(parallel, ctypes.c_void_p).value
+        while not threads.state()[Team.BORROW_AFTER]:  # once, unless this thread had to wait itself
+            run()
+        threads.state()[Team.BORROW_AFTER] = 2**62
+        print(run())
+    """
+    assert _run(tmp_path, code) == "0\n1\n"
+
+
 def test_a_warm_process_shares_work_out_without_a_compiler(tmp_path: Path) -> None:
     code = """
         import sys

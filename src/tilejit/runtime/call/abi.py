@@ -84,6 +84,8 @@ class Team(enum.IntEnum):
     """How many trips of the last phase may be taken at once."""
     TICKET = 26
     """Counts the phases whose parts are fixed."""
+    BORROW_AFTER = 27
+    """The cycle from which on few threads of OpenMP are asked again, since they came late."""
     PHASES = 32
     PHASE_COUNT = 33
     """Address of the descriptions of the phases (Phase below), and their number."""

@@ -1,7 +1,7 @@
 """Work on the threads that torch works with, as LLVM text: they are OpenMP's, which can be asked to run a function on each of them."""
 
 BORROWED_TEXT = r"""
-; The function of OpenMP that runs something on the threads that torch works with; null: there are not enough of them, or they are another thread's.
+; The function of OpenMP that runs something on the threads that torch works with; null: there are not enough of them, they are another thread's, or came late.
 define internal ptr @openmp(ptr %team, i64 %wanted) noinline {
 entry:
   %parallel = get ptr %team $T_OPENMP
@@ -15,11 +15,17 @@ ask:
 count:
   %all = call i64 @openmp_count(ptr %team)
   %enough = icmp sge i64 %all, %wanted
-  %many = icmp sge i64 %all, $LEAST_BORROWED
-  %few = icmp sle i64 %all, $MAX_WORKERS
-  %in_range = and i1 %many, %few
+  %in_range = icmp sle i64 %all, $MAX_WORKERS
   %fits = and i1 %enough, %in_range
-  br i1 %fits, label %some, label %none
+  br i1 %fits, label %consider, label %none
+consider:
+  %many = icmp sge i64 %all, $MANY
+  br i1 %many, label %some, label %trust
+trust:
+  %now = call i64 @llvm.readcyclecounter()
+  %after = get i64 %team $T_BORROW_AFTER
+  %in_time = icmp uge i64 %now, %after
+  br i1 %in_time, label %some, label %none
 some:
   ret ptr %parallel
 none:
@@ -34,14 +40,31 @@ define internal i64 @openmp_count(ptr %team) noinline {
 }
 
 ; Always as many as torch has: fewer would make OpenMP end the others, and start them again for torch.
+; OpenMP waits for every one of them: where other programs have the processors the caller, who did their parts, waits for turns of the system to pass.
 define internal void @run_borrowed(ptr %parallel, ptr %team, ptr %context, ptr %arena) noinline {
-  %work = alloca [3 x i64], align 8
+entry:
+  %work = alloca [4 x i64], align 8
   put ptr %team %work 0
   put ptr %context %work 1
   put ptr %arena %work 2
   %all = call i64 @openmp_count(ptr %team)
   %count = trunc i64 %all to i32
+  %begin = call i64 @llvm.readcyclecounter()
   call void %parallel(ptr @member, ptr %work, i32 %count, i32 0)
+  %end = call i64 @llvm.readcyclecounter()
+  ; It waits in the beginning too: until those of the last time have all been there.
+  %worked = get i64 %work 3
+  %all_in_all = sub i64 %end, %begin
+  %waited = sub i64 %all_in_all, %worked
+  %usual = add i64 %worked, $LINGER
+  %late = icmp ugt i64 %waited, %usual
+  br i1 %late, label %remember, label %done
+remember:
+  %pause = mul i64 %waited, $PAUSE
+  %after = add i64 %end, %pause
+  put i64 %after %team $T_BORROW_AFTER
+  br label %done
+done:
   ret void
 }
 
@@ -57,7 +80,11 @@ entry:
 caller:
   %context = get ptr %work 1
   %arena = get ptr %work 2
+  %begin = call i64 @llvm.readcyclecounter()
   call void @take_phases(ptr %team, ptr %context, ptr %arena, i64 0, i1 true, i1 true)
+  %end = call i64 @llvm.readcyclecounter()
+  %worked = sub i64 %end, %begin
+  put i64 %worked %work 3
   ret void
 helper:
   %number = sext i32 %told to i64

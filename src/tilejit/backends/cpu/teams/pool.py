@@ -17,6 +17,8 @@ workers may have to be woken that the estimate is not trusted. Work that is over
 Where torch is in the process and has as many threads, its own do the work (they are OpenMP's, which can be asked): two pools that each keep every
 processor busy while they look for work would be in each other's way. They come together, so that brief phases are simply cut into a part for each: a thread
 then writes to memory that others write to once, when its part is over, and not even that in the last phase. Parts that nobody came for are the caller's.
+OpenMP returns when the last of its threads has come, though, however late: where there are few and other programs want the processors, the pool's own threads
+take over for a while.
 
 Who finds the pool in use, by another Python thread or because the task itself shares out work, runs all trips alone.
 """
@@ -45,8 +47,10 @@ CHUNK_CYCLES = 5_000
 """Work to take at once, where it was measured."""
 WAKE_FACTOR = 8
 """A thread that sleeps must have so many times more to do than one that is awake."""
-LEAST_BORROWED = 4
-"""With fewer threads two pools hardly meet, and OpenMP, which waits for every one of its threads, suffers more where other programs run."""
+MANY = 4
+"""With fewer threads OpenMP's are left alone for a while after they came late: waiting for them costs more than two pools that meet."""
+PAUSE = 64
+"""For so many times what the caller waited, so that waiting takes no more than a 64th of its time."""
 FIXED = 8
 """Up to so many times what is worth a thread that is awake, the parts of a phase are for one thread each: what one could hand over is not worth looking for."""
 _CLOSED = 1 << 30
@@ -57,7 +61,7 @@ def pool_text() -> str:
     """LLVM text of the module."""
     names = {f"{kind.__name__[0]}_{slot.name}": str(int(slot)) for kind in (Team, Worker, Phase) for slot in kind}
     numbers = {
-        "SPIN": SPIN_CYCLES, "WAKE": WAKE_FACTOR, "BORROWED": abi.MAX_WORKERS - 1, "LEAST_BORROWED": LEAST_BORROWED, "LINGER": LINGER_CYCLES,
+        "SPIN": SPIN_CYCLES, "WAKE": WAKE_FACTOR, "BORROWED": abi.MAX_WORKERS - 1, "MANY": MANY, "PAUSE": PAUSE, "LINGER": LINGER_CYCLES,
         "WORTH": WORTH_CYCLES, "WORTH_AWAKE": WORTH_AWAKE_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "MEASURED_MASK": abi.MEASURED_COUNT - 1,
         "FIXED": FIXED, "STRETCHES_OF_PHASE": abi.STRETCHES_OF_PHASE, "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
         "MAX_WORKERS": abi.MAX_WORKERS, "ARENA_BASE": abi.ARENA_BASE, "ARENA_END": abi.ARENA_END, "THREADS": abi.THREADS, "TEAM": abi.TEAM,
