@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +15,7 @@ import pytest
 import tilejit.language as pl
 from tests.jit.tune.kernels import Clock, data, scaled, tuned
 from tilejit.errors import OptionError
+from tilejit.jit.tune.keys import measure
 from tilejit.jit.tune.space import Choice
 from tilejit.jit.tune.trial import difference
 
@@ -67,9 +70,9 @@ class Size:
 def test_a_key_that_names_an_object_means_what_it_answers(one_object: bool) -> None:
     @pl.autotune({"rows": [1, 8]}, key=("size",), progress=False, effort="full", timer=larger_is_faster)
     @pl.jit
-    def head(x: pl.Tensor, size: pl.constexpr, out: pl.Out[pl.Tensor], rows: int = 1):
+    def head(x: pl.Tensor, size: pl.constexpr[object], out: pl.Out[pl.Tensor], rows: int = 1):
         with pl.at(level=pl.Level.CORE_GROUP):
-            for i in pl.range(size.rows // rows):
+            for i in pl.range(size.rows // rows):  # type: ignore[attr-defined]
                 pl.store(pl.load(x, [i * rows, 0], [rows, 4]) * 2.0, [i * rows, 0], out)
 
     x, size = np.ones((64, 4), np.float32), cast("Any", Size(64))
@@ -120,3 +123,35 @@ def test_both_parts_of_complex_numbers_count_by_the_larger_one() -> None:
     right = np.array([1000 + 0j, 5 + 1e-5j], np.complex64)
     assert difference(right + np.complex64(2e-5j), right) is None
     assert difference(right + np.complex64(5j), right) is not None
+
+
+class Measures:
+    def one(self, x: np.ndarray) -> np.ndarray:
+        return x * 2.0
+
+    def two(self, x: np.ndarray) -> np.ndarray:
+        return x * 3.0
+
+
+def kept(factor: float) -> Any:
+    @lru_cache
+    def reference(x: float) -> float:
+        return x * factor
+
+    return reference
+
+
+def of_kernel(factor: float) -> Any:
+    @pl.jit
+    def reference(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out[:] = x * factor
+
+    return reference
+
+
+def test_functions_that_results_are_compared_with_are_told_apart_in_whatever_they_are_wrapped() -> None:
+    ours = Measures()
+    measures = [ours.one, ours.two, kept(2.0), kept(3.0), of_kernel(2.0), of_kernel(3.0), np.exp, np.sin, "first", "numpy"]
+    found = [json.dumps(measure(reference)) for reference in measures]
+    assert len(set(found)) == len(measures)
+    assert found == [json.dumps(measure(reference)) for reference in measures]

@@ -204,7 +204,7 @@ def difference(found: np.ndarray, expected: np.ndarray) -> str | None:
     if not found.size:
         return None
     if np.iscomplexobj(expected):
-        found, expected = (np.stack([array.real, array.imag], axis=-1) for array in (found, expected))
+        found, expected = (np.stack([np.real(array), np.imag(array)], axis=-1) for array in (found, expected))
     tolerance = _tolerance(expected.dtype)
     if tolerance is None:
         apart = found != expected
