@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tilejit
 import tilejit.language as pl
 from tests.jit.tune.kernels import Clock, data, scaled, tuned
 from tilejit.errors import OptionError
@@ -155,3 +156,30 @@ def test_functions_that_results_are_compared_with_are_told_apart_in_whatever_the
     found = [json.dumps(measure(reference)) for reference in measures]
     assert len(set(found)) == len(measures)
     assert found == [json.dumps(measure(reference)) for reference in measures]
+
+
+class Half:
+    """An array, until somebody says that it stands for its first half."""
+
+    def __init__(self, whole: np.ndarray) -> None:
+        self.whole, self.shape, self.dtype = whole, whole.shape, whole.dtype
+
+    @property
+    def __array_interface__(self) -> object:
+        return self.whole.__array_interface__
+
+
+def test_a_class_that_is_registered_later_has_no_choice_from_before() -> None:
+    @pl.autotune({"rows": [1, 8]}, progress=False, effort="full", timer=larger_is_faster)
+    @pl.jit
+    def doubled(x: pl.Tensor, out: pl.Out[pl.Tensor], rows: int = 1):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for i in pl.range(x.shape[0] // rows):
+                pl.store(pl.load(x, [i * rows, 0], [rows, 4]) * 2.0, [i * rows, 0], out)
+
+    half = Half(np.ones((72, 4), np.float32))
+    for _ in range(3):
+        assert doubled(half).shape == (72, 4)
+    tilejit.register_argument(Half, lambda half: half.whole[:36])
+    found = doubled(half)
+    assert found.shape == (36, 4) and (found == 2).all()

@@ -14,6 +14,7 @@ from tilejit import config as settings
 from tilejit.errors import TuningError
 from tilejit.frontend.code_objects import digest_of
 from tilejit.frontend.source import unwrapped
+from tilejit.jit.protocol import is_adapted
 from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.specialize.arguments import BoundArguments, TensorArgument
 from tilejit.runtime.arrays import DeviceTensor, scalar_of, view_of
@@ -54,7 +55,7 @@ def _seen(value: object) -> object:
         return cast("float", value).hex()
     if kind is tuple and _EXACT.issuperset(kinds := tuple(map(type, cast("tuple[object, ...]", value)))):
         return kinds, value
-    shape = getattr(value, "shape", None) if _is_array(kind) else None
+    shape = getattr(value, "shape", None) if _is_array(kind) and not is_adapted(kind) else None
     if shape:
         return kind, shape, getattr(value, "dtype", None), str(getattr(value, "device", ""))
     if not is_plain(value):
