@@ -57,3 +57,10 @@ def test_a_schedule_of_a_call_names_nests_that_there_are(on_disk: tuple[str, ...
     for _ in range(2):
         with pytest.raises(OptionError, match=r"(?s)the schedule of halved has no 'halved_k0/nest9'.*did you mean `halved_k0/nest0`"):
             halved(X, config=RunConfig(schedule={"halved_k0/nest9": {"lanes": 8}}))
+
+
+def test_a_schedule_of_a_call_names_nests_or_kinds_of_work_that_there_are(on_disk: tuple[str, ...]) -> None:
+    for name, platform in (("nope", "cpu"), ("nope", "reference"), ("gemm FP33", "cpu")):
+        with pytest.raises(OptionError, match=f"the schedule of halved has no '{name}'"):
+            halved(X, config=RunConfig(platform=platform, schedule={name: {"lanes": 8}}))
+    np.testing.assert_array_equal(halved(X, config=RunConfig(schedule={"gemm FP32": {"rows": 4}, "copies": {"lanes": 8}})), X / 2)

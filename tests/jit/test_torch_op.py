@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 import tilejit.language as pl
+from tilejit import RunConfig
 from tilejit.errors import ArgumentError, ShapeError
 from tilejit.jit.torch_op import op_of
 
@@ -369,3 +370,39 @@ def test_an_operator_that_is_refused_changes_nothing_of_the_one_that_there_is(tm
     with pytest.raises(ArgumentError, match="takes other arguments now"):
         importlib.reload(module)
     assert gradient() == 6.0
+
+
+TWO_RESULTS = """
+import tilejit.language as pl
+
+@pl.jit
+def both(x: pl.Tensor, {outputs}):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        up[:] = x + 1.0
+        down[:] = x - 1.0
+
+op = both.as_torch_op("tests_reloaded::both")
+"""
+
+
+def test_results_in_another_order_are_refused_for_graphs_know_them_by_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    orders = ["up: pl.Out[pl.Tensor], down: pl.Out[pl.Tensor]", "down: pl.Out[pl.Tensor], up: pl.Out[pl.Tensor]"]
+    (tmp_path / "with_results.py").write_text(TWO_RESULTS.format(outputs=orders[0]))
+    module = importlib.import_module("with_results")
+    op, x = module.op, torch.zeros(2, 3)
+    (tmp_path / "with_results.py").write_text(TWO_RESULTS.format(outputs=orders[1]) + "# of another size\n")
+    with pytest.raises(ArgumentError, match="returns down, up now, and graphs take what it returns for up, down"):
+        importlib.reload(module)
+    assert [result[0, 0].item() for result in op(x)] == [1, -1]
+
+
+def test_an_operator_keeps_the_config_that_it_was_made_with() -> None:
+    op = renamed.as_torch_op("tests_config::renamed", config=RunConfig(num_threads=1))
+    assert renamed.as_torch_op("tests_config::renamed", config=RunConfig(num_threads=1)) is op
+    for other in (None, RunConfig(platform="reference")):
+        with pytest.raises(ArgumentError, match=r"runs `renamed` with another config=[\s\S]*choose another name"):
+            renamed.as_torch_op("tests_config::renamed", config=other)
+    with pytest.raises(ArgumentError, match="config must be a RunConfig, got dict"):
+        renamed.as_torch_op("tests_config::other", config=cast("Any", {}))

@@ -7,7 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
+from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import OptionError
+
+COPIES = "copies"
+"""The choice for all copies of a program."""
+
+
+def products_of(accumulator: DType) -> str:
+    """The choice for all products of a program that are summed in a type."""
+    return f"gemm {accumulator.name}"
+
+
+def shared_names() -> tuple[str, ...]:
+    """Choices that no kernel has for itself: a schedule may name them whether a program needs them or not."""
+    return COPIES, *map(products_of, DTYPES.values())
+
 
 AnySchedule = TypeVar("AnySchedule", bound=Any)
 """A frozen dataclass."""

@@ -40,8 +40,11 @@ def keep_what_is_asked(program: CompiledProgram, config: RunConfig) -> None:
 
 def check_schedule(compiled: CompiledProgram, schedule: str, own: bool) -> None:
     """Refuse a schedule for nests that a program does not have; one that is not its `own` may speak of all kinds of products at once."""
+    from tilejit.backends.schedules import shared_names
+
+    shared = () if own else shared_names()
     known = list(json.loads(compiled.stage("schedule"))) if "schedule" in compiled.stages() else []
     for nest in json.loads(schedule or "{}"):
-        if nest not in known and (own or "/" in nest):
-            help = did_you_mean(nest, known) or (f"it has {', '.join(known)}" if known else f"on `{compiled.platform}` nothing can be replaced")
+        if nest not in known and nest not in shared:
+            help = did_you_mean(nest, (*known, *shared)) or (f"it has {', '.join(known)}" if known else f"on `{compiled.platform}` nothing can be replaced")
             raise OptionError(f"the schedule of {compiled.name.removeprefix('_jit_')} has no {nest!r}", help=help)

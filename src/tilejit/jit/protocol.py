@@ -59,17 +59,19 @@ def is_taken(cls: type) -> bool:
 _TAKEN = (np.ndarray, int, float, bool)
 
 
+def is_adapted(cls: type) -> bool:
+    """Whether something stands for arguments of this class now; a class may be registered at any time."""
+    return not is_taken(cls) and (hasattr(cls, "__abi_slots__") or any(base in _registry for base in cls.__mro__))
+
+
 def adapt(value: object, param: str) -> Adapted | None:
     """The stand-in for a foreign argument; None when its class is neither a KernelArgument nor registered."""
     cls = type(value)
-    if is_taken(cls):
+    if not is_adapted(cls):
         return None
     if hasattr(cls, "__abi_slots__"):
         return _by_protocol(value, param)
-    convert = next((_registry[base] for base in cls.__mro__ if base in _registry), None)
-    if convert is None:
-        return None
-    converted = convert(value)
+    converted = next(_registry[base] for base in cls.__mro__ if base in _registry)(value)
     return _by_protocol(converted, param) if hasattr(type(converted), "__abi_slots__") else Adapted(converted, "")
 
 

@@ -17,10 +17,10 @@ from tilejit.jit.specialize.arguments import stays_runtime
 from tilejit.jit.specialize.effects import write_of
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.call.signature import Signature
+from tilejit.runtime.config import RunConfig
 
 if TYPE_CHECKING:
     from tilejit.jit.function import JITFunction
-    from tilejit.runtime.config import RunConfig
 
 GRAD = "grad_"
 """What the name of a gradient starts with, in a kernel that is the backward of another."""
@@ -101,15 +101,19 @@ def as_torch_op(kernel: JITFunction, name: str, backward: object, in_place: bool
     except ImportError as error:
         raise PlatformError(f"an operator of torch needs torch: {error}", help="pip install 'tilejit[torch]'") from None
     _check_name(kernel.definition, name)
+    if config is not None and not isinstance(config, RunConfig):
+        raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
     op = op_of(kernel, in_place, config)
     derived = backward_of(op, backward, config) if backward is not None else None
     wanted = {name: kernel} if derived is None else {name: kernel, f"{name}_backward": derived.op.kernel}
     for each, owner in wanted.items():
         _check_free(each, owner, torch_op.exists(each))
+        _check_config(each, owner, config)
     torch_op.check_alike(name, op, derived)
     if derived is not None:  # both before either is changed
         torch_op.check_alike(f"{name}_backward", derived.op)
     _registered.update(wanted)
+    _configs.update(dict.fromkeys(wanted, config))
     if derived is None:
         return torch_op.register(name, op)
     torch_op.register(f"{name}_backward", derived.op)
@@ -118,6 +122,15 @@ def as_torch_op(kernel: JITFunction, name: str, backward: object, in_place: bool
 
 _registered: dict[str, JITFunction] = {}
 """By the name of an operator: its kernel."""
+_configs: dict[str, RunConfig | None] = {}
+"""By the name of an operator: how its kernel is called."""
+
+
+def _check_config(name: str, kernel: JITFunction, config: RunConfig | None) -> None:
+    """One kernel that two places make the same operator of is called one way; that of a module that is loaded again is another one."""
+    if _registered.get(name) is kernel and _configs[name] != config:
+        what = f"the operator `{name}` runs `{kernel.definition.name}` with another config=: whoever calls it would get this one unnoticed"
+        raise ArgumentError(what, help="choose another name, or call as_torch_op once and keep the operator")
 
 
 def _check_free(name: str, kernel: JITFunction, exists: bool) -> None:

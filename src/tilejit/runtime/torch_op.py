@@ -75,9 +75,14 @@ _operators: dict[str, _Operator] = {}
 def check_alike(name: str, op: Op, gradient: Gradient | None = None) -> None:
     """Refuse what torch cannot call in the place of the operator that there is, if there is one."""
     known = _operators.get(name)
-    if known is None or (known.op.schema, tuple(known.op.mutated), known.gradient is None) == (op.schema, tuple(op.mutated), gradient is None):
+    if known is None:
         return
-    what = f"the operator `{name}` takes other arguments now, or has a gradient where it had none"
+    if (known.op.schema, tuple(known.op.mutated), known.gradient is None) == (op.schema, tuple(op.mutated), gradient is None):
+        if len(op.results) < 2 or tuple(known.op.results) == tuple(op.results):
+            return
+        what = f"the operator `{name}` returns {', '.join(op.results)} now, and graphs take what it returns for {', '.join(known.op.results)}"
+    else:
+        what = f"the operator `{name}` takes other arguments now, or has a gradient where it had none"
     raise ArgumentError(what, help="choose another name, or start a new process: torch and compiled graphs hold on to the one that there is")
 
 

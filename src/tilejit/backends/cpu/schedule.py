@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilejit.backends.cpu.llvm.host import host
-from tilejit.backends.schedules import Choices
+from tilejit.backends.schedules import COPIES, Choices, products_of
 from tilejit.dtypes import DType
 from tilejit.errors import OptionError
 from tilejit.runtime.machine import cache_bytes
@@ -180,7 +180,7 @@ class Book(Choices):
         return self.entered(self.numbered(function.removeprefix("k_"), "transpose"), transpose(), _takes)
 
     def gemm(self, accumulator: DType) -> GemmSchedule:
-        name = f"gemm {accumulator.name}"
+        name = products_of(accumulator)
         chosen: GemmSchedule = self.made.get(name) or self.entered(name, gemm(accumulator), _takes)
         columns = chosen.vectors * (host().vector_bits // accumulator.bits)
         for field, whole, unit in (("nc", columns, f"its {columns} columns of a block"), ("mc", chosen.rows, f"rows={chosen.rows}")):
@@ -189,7 +189,7 @@ class Book(Choices):
         return chosen
 
     def copies(self, dtypes: Sequence[DType]) -> CopySchedule:
-        chosen: CopySchedule = self.made.get("copies") or self.entered("copies", copies(), _takes)
+        chosen: CopySchedule = self.made.get(COPIES) or self.entered(COPIES, copies(), _takes)
         return replace(chosen, lanes=_lanes(dtypes, chosen.lanes))
 
 

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import inspect
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
 from tilejit.errors import ArtifactError, TilejitError, TuningError, shortened
+from tilejit.jit.bound import bound_kernels
 from tilejit.jit.definition import Kernel, replaced_part
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation
@@ -20,7 +22,7 @@ from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.watch import asked_of
 from tilejit.jit.specialize.arguments import bind_arguments
-from tilejit.jit.tune.keys import coarse, keyed, measure, signature_of
+from tilejit.jit.tune.keys import coarse, keyed, measure, names_object, signature_of, threads_of
 from tilejit.jit.tune.options import Options
 from tilejit.jit.tune.progress import progress_of
 from tilejit.jit.tune.reads import Standing, asked_by, digest_of
@@ -37,7 +39,6 @@ from tilejit.runtime.copies import in_numpy
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.targets import row_of
-from tilejit.runtime.threads import thread_count
 
 if TYPE_CHECKING:
     from tilejit.jit.reads.trace import Trace
@@ -71,6 +72,7 @@ class Autotuned(Kernel):
         self._variants: dict[object, Variant] = {}
         self._known: dict[object, tuple[Variant, Standing]] = {}
         self._decided: dict[str, Record] = {}
+        self._bound_ones = weakref.WeakSet[Autotuned]()
         self._lock = new_lock()
 
     def __repr__(self) -> str:
@@ -133,7 +135,7 @@ class Autotuned(Kernel):
 
     def variant(self, choice: Choice) -> Variant:
         """The kernel with a candidate as its defaults, so that calls need not name it, or with arguments to add where defaults cannot be."""
-        key = tuple((name, id(value)) for name, value in choice.arguments.items()), str(choice)  # two that look alike may differ; the space keeps them
+        key = tuple((name, id(value)) for name, value in choice.arguments.items()), repr(choice.schedule)  # alike, yet two: the space keeps them
         with self._lock:
             found = self._variants.get(key)
             if found is None:
@@ -202,7 +204,8 @@ class Autotuned(Kernel):
         return self._digest(asked_by(self.variant(choice), call))
 
     def _digest(self, trace: Trace) -> str:
-        return digest_of(trace, given=self.options.key is None)
+        key = self.options.key
+        return digest_of(trace, given=key is None or names_object(key, trace.arguments))
 
     def _search(self, record: Record, call: Call, options: Options) -> Tuning:
         if settings.RUN_ONLY.value:
@@ -269,7 +272,7 @@ class Autotuned(Kernel):
         given = cast("Mapping[str, Mapping[str, object]]", whole.own["arguments"])
         arguments = {name: fields for name, fields in given.items() if name not in self.space.arguments}
         if self.options.key is not None:
-            arguments = {name: coarse(fields) for name, fields in arguments.items()} | keyed(self.options.key, bound)
+            arguments = {name: coarse(fields) for name, fields in arguments.items()} | keyed(self.options.key, bound, given)
         helpers = sorted(definition.digest for definition in extents.definitions)
         own = {
             "kernel": f"tuning of {whole.own['kernel']}",
@@ -278,7 +281,7 @@ class Autotuned(Kernel):
             "options": whole.own["options"],
             "space": self.space.digest(),
             "reference": measure(self.options.reference),
-            "threads": call.config.num_threads if call.config and call.config.num_threads else thread_count(),
+            "threads": threads_of(call.config),
         }
         if row_of(whole.platform).cacheable:
             own["reads"] = self._reads(self.space[self.space.first], call)
@@ -325,7 +328,7 @@ class Autotuned(Kernel):
 
     def cache_clear(self, disk_too: bool = False) -> None:
         """Forget every choice and every compiled program of this process; with `disk_too` on disk as well."""
-        for kernel in (self.kernel, *(found.kernel for found in self._variants.values())):
+        for kernel in (self.kernel, *(found.kernel for found in self._variants.values()), *self._bound_ones):
             kernel.cache_clear(disk_too)
         self._forget()
         name = f"tuning of {disk.kernel_name(self.kernel.definition)}"
@@ -338,9 +341,15 @@ class Autotuned(Kernel):
         bound = self.kernel.__get__(instance, owner)
         if bound is self.kernel:
             return self
-        made = Autotuned(bound, self.space, self.options)
-        made._bound_as = (self, instance)
-        return made
+        kept = bound_kernels(instance)
+        found = kept.get(self) if kept is not None else None
+        if found is None or found.kernel is not bound:
+            found = Autotuned(bound, self.space, self.options)
+            found._bound_as = (self, instance)
+            self._bound_ones.add(found)
+            if kept is not None:
+                kept[self] = found  # where there is no disk cache, another one would search at every call
+        return found
 
 
 def autotune(

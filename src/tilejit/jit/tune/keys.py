@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import cast
 
 import numpy as np
@@ -13,10 +13,13 @@ import numpy as np
 from tilejit import config as settings
 from tilejit.errors import TuningError
 from tilejit.frontend.code_objects import digest_of
+from tilejit.frontend.source import unwrapped
+from tilejit.jit.protocol import is_adapted
 from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.specialize.arguments import BoundArguments, TensorArgument
 from tilejit.runtime.arrays import DeviceTensor, scalar_of, view_of
-from tilejit.runtime.config import RunConfig
+from tilejit.runtime.config import RunConfig, value_of
+from tilejit.runtime.threads import thread_count
 
 ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
 """What an item of a key may be: `n`, `x`, `x.shape`, `x.shape[0]`, `x.dtype`."""
@@ -25,13 +28,19 @@ ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
 def signature_of(args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> object | None:
     """What tells calls apart that may have different choices, cheaply; None: only the key can say it."""
     try:
-        seen: tuple[object, ...] = (config, *settings.snapshot(), *map(_seen, args))
+        seen: tuple[object, ...] = (config, threads_of(config), *settings.snapshot(), *map(_seen, args))
         if kwargs:
             seen += (tuple(kwargs), *map(_seen, kwargs.values()))
         hash(seen)
     except TypeError:
         return None
     return seen
+
+
+def threads_of(config: RunConfig | None) -> int:
+    """How many threads a call may use: as many as it says, else what the setting, torch or the system says now."""
+    value_of(settings.NUM_THREADS)  # names what is wrong with it
+    return config.num_threads if isinstance(config, RunConfig) and config.num_threads else thread_count()
 
 
 def _seen(value: object) -> object:
@@ -46,7 +55,7 @@ def _seen(value: object) -> object:
         return cast("float", value).hex()
     if kind is tuple and _EXACT.issuperset(kinds := tuple(map(type, cast("tuple[object, ...]", value)))):
         return kinds, value
-    shape = getattr(value, "shape", None) if _is_array(kind) else None
+    shape = getattr(value, "shape", None) if _is_array(kind) and not is_adapted(kind) else None
     if shape:
         return kind, shape, getattr(value, "dtype", None), str(getattr(value, "device", ""))
     if not is_plain(value):
@@ -69,8 +78,13 @@ def measure(reference: object) -> object:
     """What results are compared with: a choice that was right by another measure is none. A function counts by its code and the plain values it holds."""
     if isinstance(reference, partial):
         return ["partial", measure(reference.func), *(_held(value) for value in (*reference.args, *sorted(reference.keywords.items())))]
+    if isinstance(reference, MethodType):
+        return ["method", type(reference.__self__).__qualname__, measure(reference.__func__)]
+    if callable(reference) and hasattr(reference, "__wrapped__"):  # a kernel, or a function that keeps what it returned
+        return ["wrapped", type(reference).__qualname__, measure(unwrapped(reference))]
     if not isinstance(reference, FunctionType):
-        return reference if isinstance(reference, str) else [type(reference).__qualname__, getattr(reference, "__qualname__", "")]
+        name = getattr(reference, "__qualname__", "") or getattr(reference, "__name__", "")
+        return reference if isinstance(reference, str) else [type(reference).__qualname__, getattr(reference, "__module__", ""), name]
     cells = [cell.cell_contents for cell in reference.__closure__ or () if cell != CellType()]
     held = (*cells, *(reference.__defaults__ or ()), *(reference.__kwdefaults__ or {}).values())
     return ["function", digest_of(reference.__code__), *map(_held, held)]
@@ -86,22 +100,33 @@ def coarse(fields: Mapping[str, object]) -> dict[str, object]:
     return {"dtype": fields["dtype"], "rank": len(cast("list[object]", shape))} if shape is not None else {"type": fields.get("type", "")}
 
 
-def keyed(key: Sequence[str], bound: BoundArguments) -> dict[str, object]:
-    """What the items of a key say of the arguments."""
-    out: dict[str, object] = {}
-    for item in key:
-        found = ITEM.fullmatch(item)
-        name = found["name"] if found is not None else ""
-        value = bound.values.get(name)
-        view = view_of(value) if isinstance(bound.arguments.get(name), TensorArgument) else None  # an array may stand for a number
-        value = value if view is not None or not _is_array(type(value)) else scalar_of(value)
-        if found is None or view is None:
-            out[item] = written(value) if is_plain(value) else repr(value)
-        elif found["axis"] is not None:
-            axis = int(found["axis"])
-            if not -len(view.shape) <= axis < len(view.shape):
-                raise TuningError(f"the key `{item}` names an axis that a tensor of rank {len(view.shape)} does not have", help="correct key=")
-            out[item] = view.shape[axis]
-        else:
-            out[item] = str(view.dtype) if item.endswith(".dtype") else list(view.shape)
-    return out
+def keyed(key: Sequence[str], bound: BoundArguments, given: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """What the items of a key say of the arguments; `given` has them as the compiler sees them. Of an object that is what it answers (`names_object`)."""
+    return {item: _item(item, bound, given.get(_name_in(item), {})) for item in key}
+
+
+def names_object(key: Sequence[str], objects: Mapping[str, object]) -> bool:
+    """Whether a key names an argument that the kernel asks while it is compiled, or a container that holds one."""
+    return any(name == _name_in(item) or name.startswith(f"{_name_in(item)}_") for item in key for name in objects)
+
+
+def _name_in(item: str) -> str:
+    found = ITEM.fullmatch(item)
+    return found["name"] if found is not None else ""
+
+
+def _item(item: str, bound: BoundArguments, fields: Mapping[str, object]) -> object:
+    found, name = ITEM.fullmatch(item), _name_in(item)
+    value, argument = bound.values.get(name), bound.arguments.get(name)
+    view = view_of(value) if isinstance(argument, TensorArgument) else None  # an array may stand for a number
+    if found is None or view is None:
+        value = value if not _is_array(type(value)) else scalar_of(value)
+        return written(value) if name in bound.values and is_plain(value) else fields
+    if found["axis"] is not None:
+        axis = int(found["axis"])
+        if not -len(view.shape) <= axis < len(view.shape):
+            raise TuningError(f"the key `{item}` names an axis that a tensor of rank {len(view.shape)} does not have", help="correct key=")
+        return view.shape[axis]
+    if item.endswith(".dtype"):
+        return str(view.dtype)
+    return list(view.shape) if "signature" not in fields else [*view.shape, fields["signature"]]

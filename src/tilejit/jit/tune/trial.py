@@ -34,6 +34,8 @@ _READY = 16
 """Candidates that stay in memory, with the outputs that a call leaves out; others are made ready again when they are needed."""
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 """How far results may differ, relative to the largest one, by data type; narrower floats are told apart by their own precision."""
+_COARSEST = 1 / 16
+"""What eight units of BF16 are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +203,16 @@ def difference(found: np.ndarray, expected: np.ndarray) -> str | None:
         return f"wrong result: shape {list(found.shape)} instead of {list(expected.shape)}"
     if not found.size:
         return None
-    if expected.dtype.kind in "iub" or not np.issubdtype(found.astype(np.float64).dtype, np.floating):
+    if np.iscomplexobj(expected):
+        found, expected = (np.stack([np.real(array), np.imag(array)], axis=-1) for array in (found, expected))
+    tolerance = _tolerance(expected.dtype)
+    if tolerance is None:
         apart = found != expected
     else:
         one, other = found.astype(np.float64), expected.astype(np.float64)
         finite = np.isfinite(other)
         scale = float(np.max(np.abs(other[finite]), initial=0.0))
-        close = np.abs(np.where(finite, one - np.where(finite, other, 0), 0)) <= _tolerance(expected.dtype) * scale
+        close = np.abs(np.where(finite, one - np.where(finite, other, 0), 0)) <= tolerance * scale
         apart = ~np.where(finite, close, (one == other) | (np.isnan(one) & np.isnan(other)))
     count = int(np.count_nonzero(apart))
     if not count:
@@ -216,7 +221,14 @@ def difference(found: np.ndarray, expected: np.ndarray) -> str | None:
     return f"wrong result: {found[at]} instead of {expected[at]} at {list(at)}, {count} of {apart.size} elements differ"
 
 
-def _tolerance(dtype: np.dtype) -> float:
+def _tolerance(dtype: np.dtype) -> float | None:
+    """None: equal or not. Eight units of the last place, of types that have few of them fewer: everything would be close to everything else."""
     import ml_dtypes
 
-    return _TOLERANCE.get(dtype.name) or 8 * float(ml_dtypes.finfo(dtype).eps)
+    if dtype.kind in "iub":
+        return None
+    try:
+        unit = float(ml_dtypes.finfo(dtype).eps)
+    except ValueError:  # whole numbers of four bits
+        return None
+    return _TOLERANCE.get(dtype.name) or min(8 * unit, max(unit, _COARSEST))
