@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from types import CodeType
+from types import CodeType, FunctionType
 
 
 def raised_by_handler(error: BaseException) -> bool:
@@ -21,5 +21,7 @@ def _code_of(handler: object) -> CodeType | None:
     """The code that runs when a handler is called: of a function, a method, a partial or an object with `__call__`."""
     handler = getattr(handler, "func", handler)
     handler = getattr(handler, "__func__", handler)
-    code = getattr(handler, "__code__", None) or getattr(getattr(type(handler), "__call__", None), "__code__", None)
+    if not isinstance(handler, FunctionType):
+        handler = vars(type(handler)).get("__call__")
+    code = getattr(handler, "__code__", None)
     return code if isinstance(code, CodeType) else None
