@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,23 @@ def test_warm_calls_take_a_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEJIT_PLATFORM", "cpu")
     scaled(2.0, x, out)
     assert toy.counts["launched"] == 20
+
+
+_told = {"beads": "glass"}
+
+
+def told() -> str:
+    return _told["beads"]
+
+
+def test_what_the_compiler_was_told_is_part_of_the_key_in_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    targets.register(replace(toy.ROW, compiler_settings=f"{__name__}:told"))
+    x, toyish = data(), RunConfig(platform="toy")
+    scaled.cache_clear(disk=True)
+    for beads, built in (("glass", 1), ("glass", 1), ("wood", 2), ("glass", 2)):
+        monkeypatch.setitem(_told, "beads", beads)
+        np.testing.assert_array_equal(scaled(2.0, x, config=toyish), 2 * x)
+        assert toy.counts["built"] == built, beads
 
 
 def test_every_setting_that_says_it_changes_code_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

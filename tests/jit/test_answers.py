@@ -430,8 +430,10 @@ def test_a_value_that_became_nested_too_deeply_is_a_named_error(make_kernel: Mak
     names = kernel.definition.function.__globals__
     for _ in range(3000):
         names["T"] = (names["T"],)
-    with pytest.raises(UnsupportedFeatureError, match="nested too deeply"):
+    with pytest.raises(UnsupportedFeatureError, match="`T`, a value that is nested too deeply") as caught:
         called(kernel)
+    span = caught.value.span
+    assert span is not None and "len(T)" in (span.source.line(span.line) or "")
 
 
 @pytest.mark.parametrize("function", ["LARGEST", "PAIR[1]", "LIST[1]", "TABLE['most']", "C.most", "[f for f in LIST][1]", "{'most': LARGEST}['most']"])

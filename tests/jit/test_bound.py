@@ -299,3 +299,25 @@ def test_kernels_of_a_class_are_called_with_an_object_as_methods_are() -> None:
             assert kernel(Scaling(factor), x)[0, 0] == factor
             assert kernel(self=Shifting(factor), x=x)[0, 0] == factor
             assert both(Shifting(factor), x)[0, 0] == Shifting(factor).both(x)[0, 0] == factor * 11 + 1
+
+
+_SHIFT = 1.0
+
+
+class Drifting:
+    @pl.jit
+    def shifted(self, x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + _SHIFT
+
+
+def test_clearing_the_kernel_of_a_class_clears_those_of_its_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = Drifting(), Drifting()
+    for shift in (1.0, 2.0, 3.0):
+        monkeypatch.setitem(globals(), "_SHIFT", shift)
+        for made in (one, other, one, other) if shift > 1.0 else ():
+            with pytest.raises(StaleCaptureError):
+                made.shifted(X)
+        Drifting.shifted.cache_clear()
+        for made in (one, other) * 3:
+            np.testing.assert_array_equal(made.shifted(X), X + shift)

@@ -426,3 +426,39 @@ def test_an_array_that_stands_for_a_number_of_the_run_has_the_type_of_its_elemen
         np.testing.assert_allclose(out, x * 2.5, rtol=1e-6)
     with pytest.raises(DTypeError, match="INDEX scalar"):
         multiplied(x, np.array(3), out)
+
+
+def _helper(kind: Any) -> Any:
+    @pl.jit.inline
+    def chosen(x, way: pl.constexpr[kind]):  # type: ignore[no-untyped-def]
+        return x + float(len(way))
+
+    return chosen
+
+
+CHOSEN = _helper(str)
+WAYS: Any = "ab"
+
+
+@pl.jit(on_drift="recompile")
+def choosing(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = CHOSEN(x, WAYS)
+
+
+@pytest.mark.parametrize("fast", ["1", "0"])
+@pytest.mark.parametrize("ways", ["ab", [1, 2]])
+def test_of_what_class_a_helper_wants_its_compile_time_argument_is_part_of_the_key(ways: object, fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    monkeypatch.setitem(globals(), "WAYS", ways)
+    x = data(2, 3)
+    for kind in (type(ways), int | type(ways)):
+        monkeypatch.setitem(globals(), "CHOSEN", _helper(kind))
+        choosing.cache_clear()
+        for _ in range(3):
+            np.testing.assert_array_equal(choosing(x), x + 2)
+            choosing._cache.clear()  # so that the disk is asked, too
+        monkeypatch.setitem(globals(), "CHOSEN", _helper(dict))
+        for _ in range(2):
+            with pytest.raises(ArgumentError, match="`way` of `chosen` is a compile-time dict"):
+                choosing(x)

@@ -53,6 +53,16 @@ def test_kernels_and_passes_are_kept_by_every_call_that_asks(on_disk: tuple[str,
     assert any(name.startswith("passes/") for name in halved.compile(X, config=RunConfig(dump_passes=True)).stages())
 
 
+def test_kernels_are_kept_again_where_another_program_has_put_its_own_since(tmp_path: Path) -> None:
+    wanted = RunConfig(save_kernels=True, save_kernels_dir=str(tmp_path))
+    small, large = X, np.ones((64, 100), np.float32)
+    texts = []
+    for x in (small, large, small, large, small, large):
+        halved(x, np.empty_like(x), config=wanted)
+        texts.append((tmp_path / "whole-program.s").read_text())
+    assert texts == texts[:2] * 3 and texts[0] != texts[1]
+
+
 def test_a_schedule_of_a_call_names_nests_that_there_are(on_disk: tuple[str, ...]) -> None:
     for _ in range(2):
         with pytest.raises(OptionError, match=r"(?s)the schedule of halved has no 'halved_k0/nest9'.*did you mean `halved_k0/nest0`"):

@@ -15,6 +15,7 @@ from tilejit.errors import InternalError, ParserTypeError, SourceText, Span, Til
 from tilejit.frontend.accumulators import STALE, Accumulators
 from tilejit.frontend.aliases import Aliases, Place
 from tilejit.frontend.fold import Recorder
+from tilejit.frontend.handlers import raised_by_handler
 from tilejit.frontend.names import COMPOUND, NameAnalysis, live_after_each
 from tilejit.frontend.scalars import Scalars
 from tilejit.frontend.source import span_of
@@ -251,6 +252,8 @@ class Context(Scalars):
         except RecursionError:
             raise
         except Exception as error:
+            if raised_by_handler(error):
+                raise
             raise InternalError(f"{type(error).__name__}: {error}", span=self.span(statement)) from error
         finally:
             self.builder.span = previous

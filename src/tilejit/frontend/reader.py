@@ -17,6 +17,7 @@ from tilejit.frontend.context import Context, Frame, Parameter
 from tilejit.frontend.deferred import run_ahead
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.desugar import desugar
+from tilejit.frontend.handlers import raised_by_handler
 from tilejit.frontend.ranks import comm_name
 from tilejit.frontend.signature import ParamSpec, agrees, annotation_value, directed, result_items, value_type
 from tilejit.frontend.source import span_of
@@ -106,6 +107,8 @@ class FunctionReader:
         except RecursionError:
             raise too_deep(source.node, self.span) from None
         except Exception as error:
+            if raised_by_handler(error):
+                raise
             raise InternalError(f"{type(error).__name__}: {error}", span=ctx.builder.span or self.span(source.node)) from error
         for line in ctx.prints:
             print(line)

@@ -242,6 +242,10 @@ class Definition:
         """Where `node` of this function stands in the user's file."""
         return span_of(node, self.text.source, self.name)
 
+    def place_of(self, name: str) -> Span | None:
+        """Where the body reads a name first."""
+        return next((self.span(node) for node in self.tree.nodes if isinstance(node, ast.Name) and node.id == name), None)
+
     def __repr__(self) -> str:
         return f"Definition({self.function.__module__}.{self.function.__qualname__}, {self.kind})"
 

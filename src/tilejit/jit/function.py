@@ -121,7 +121,7 @@ class JITFunction(FirstCalls):
         values = list(bound.in_order(param.name for param in compiled.param_infos).values())
         result = compiled.checked(values, config)
         names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)
-        if bound.direct and _says_all(compiled, bound, names):
+        if bound.direct and _says_all(compiled, bound, names) and not (config is not None and config.save_kernels):  # whose texts are written in each call
             if compiled.called and self._called and found.key.seen == seen:  # a kernel that runs once pays nothing for warm calls
                 self._serve(found, {name: bound.values[name] for name in names}, config, seen)
             compiled.called = self._called = True
@@ -267,11 +267,15 @@ class JITFunction(FirstCalls):
         return info._replace(hits=info.hits + (self._warm.all_hits if self._warm is not None else 0))
 
     def cache_clear(self, disk: bool = False) -> None:
-        """Forget every compiled program and what the captured values were; with `disk=True` on disk too."""
+        """Forget every compiled program and what the captured values were; with `disk=True` on disk too. In a class: those of its objects, too."""
         if disk:
             self._clear_disk()
-        self._cache.clear()
-        self._start_anew()
+        with self._lock:
+            caches, kernels = [self._cache, *self._class_caches.values()], [self, *self._bound_ones]
+        for cache in caches:
+            cache.clear()
+        for kernel in kernels:
+            kernel._start_anew()
 
     def _clear_disk(self) -> None:
         name = disk.kernel_name(self.definition)

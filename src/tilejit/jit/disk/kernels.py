@@ -65,14 +65,14 @@ class Key:
 
 
 def text_digest(special: Specialization, key: Key) -> str | None:
-    """Equal for two specialisations of a kernel that are the same program under the same options; None: nested too deeply to be written."""
+    """Equal for two specialisations of a kernel that are the same program, for the same options and tools; None: nested too deeply to be written."""
     from tilejit.jit.specialize.text import source_text
 
     try:
         text = source_text(special)
     except RecursionError:
         return None  # the front end says where
-    parts = [text, fields_text(key.options), key.device]
+    parts = [text, fields_text(key.options), key.device, toolchain_text(key.platform, key.device)]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

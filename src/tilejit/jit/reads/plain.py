@@ -8,7 +8,7 @@ import math
 import operator
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -182,6 +182,25 @@ def is_plain(value: object) -> bool:
     if isinstance(value, np.generic):
         return _is_number(value)
     return language_path(value) is not None
+
+
+_DEEP = 50
+"""Containers in one another that nobody writes by hand."""
+
+
+def is_deep(value: object) -> bool:
+    """Whether so many containers lie in one another that Python's stack may be too short for them; found without recursion."""
+    layer, seen = [value], set[int]()
+    for _ in range(_DEEP):
+        layer = [item for one in layer for item in _inside(one) if id(item) not in seen]
+        seen.update(map(id, layer))
+    return bool(layer)
+
+
+def _inside(value: object) -> Iterable[object]:
+    if type(value) is dict:
+        return cast("dict[object, object]", value).values()
+    return cast("tuple[object, ...]", value) if type(value) is tuple or type(value) is list else ()
 
 
 def steady(value: object) -> object:

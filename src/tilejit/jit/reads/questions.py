@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tilejit.errors import UncacheableValueError, UnsupportedFeatureError
+from tilejit.errors import Span, UncacheableValueError, UnsupportedFeatureError
 from tilejit.frontend import fold
 from tilejit.jit.reads.plain import NotPlain, defining_module, encode, is_plain
 from tilejit.runtime.arrays import is_masked
@@ -237,3 +237,9 @@ def refusal(path: str, what: str) -> UncacheableValueError:
         f"the kernel reads `{path}`, {what}, which cannot become part of a compiled program",
         help="read a number, a text or a tuple of it where it is used, or pass it as an argument",
     )
+
+
+def nested(path: str, place: Span | None) -> UnsupportedFeatureError:
+    """The error for a value that is nested more deeply than Python can follow."""
+    what = f"the kernel reads `{path}`, a value that is nested too deeply"
+    return UnsupportedFeatureError(what, span=place, help="read the part of it that is needed through a function")

@@ -16,8 +16,8 @@ from tilejit.jit.reads.handles import Handle, holds_handle, is_handle, rebuilt
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.members import Member, Members, member_of
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
-from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_plain, steady
-from tilejit.jit.reads.questions import MISSING, SPOKEN, is_language, is_word, refusal
+from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_deep, is_plain, steady
+from tilejit.jit.reads.questions import MISSING, SPOKEN, is_language, is_word, nested, refusal
 from tilejit.jit.reads.spelling import shown, spelled_as
 from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.types.annotations import DynVar, Once, Untracked
@@ -200,7 +200,13 @@ class Trace:
             return self._hidden(raw)
         if given:
             self._given.add(len(self.objects))
-        return self._noted(question, kept, identity, raw, spelled, known, operation == "content")
+        try:
+            return self._noted(question, kept, identity, raw, spelled, known, operation == "content")
+        except RecursionError:
+            if not is_deep(raw):
+                raise
+            owner = maybe_definition(self.raw(operands[0])) if operation == "name" else None
+            raise nested(spelled, owner.place_of(spelled) if owner is not None else None) from None
 
     def _is_given(self, operand: object) -> bool:
         number = number_of_handle(cast("Handle", operand)) if is_handle(operand) else self._first.get(id(operand))
@@ -363,8 +369,9 @@ _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_
 """What traces do not share with those that they are forked from."""
 
 
-_UNNAMED = ("len", "type", "sorted", "keys")
-"""What is asked without a word in the text: `*` asks for the length, `**` for the keys, a container that the kernel takes over for its type, a set in order."""
+_UNNAMED = ("len", "type", "sorted", "keys", "isinstance")
+"""What is asked without a word in the text: `*` asks for the length, `**` for the keys, a container that the kernel takes over for its type, a set in order,
+`pl.constexpr[list]` for the class."""
 
 
 def _failure(error: Exception) -> str | None:

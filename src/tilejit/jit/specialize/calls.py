@@ -61,7 +61,7 @@ class Calls(Operators):
             return self._shown(node, function, asked=meant(callee.value) is MARKERS["print"])
         if isinstance(callee, Static) and meant(callee.value) is MARKERS["breakpoint"]:
             return node, UNKNOWN
-        standing, node = node is self.standing, self.spread(node)
+        standing, node = node is self.standing, self._named_once(self.spread(node))
         args = [self.fold(argument) for argument in node.args]
         if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
             task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
@@ -174,6 +174,15 @@ class Calls(Operators):
                     raise in_body(ParserTypeError)(what, span=self.definition.span(keyword.value), help="let texts be the keys")
                 keywords.append(at(ast.keyword(key.value, self._again(item, keyword.value)), keyword))
         return at(ast.Call(node.func, args, keywords), node)
+
+    def _named_once(self, node: ast.Call) -> ast.Call:
+        """The call itself; one that gives a parameter twice, as only `**OPTIONS` can, is refused as Python does it."""
+        names = [keyword.arg for keyword in node.keywords if keyword.arg is not None]
+        for keyword in node.keywords:
+            if keyword.arg is not None and names.count(keyword.arg) > 1:
+                what = f"`{ast.unparse(node.func)}` got multiple values for keyword argument '{keyword.arg}'"
+                raise in_body(ParserTypeError)(what, span=self.definition.span(keyword.value), help=f"give `{keyword.arg}` once")
+        return node
 
     def _spread(self, argument: ast.Starred) -> list[ast.expr]:
         found = spread_out(self, argument)

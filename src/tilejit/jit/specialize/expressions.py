@@ -139,8 +139,13 @@ class Expressions(Walk):
             if value.local:
                 return same, Static(found, local=True)
             return self._captured(same, found, node)
-        if isinstance(value, Items) and value.keys and not value.is_dict and (found := member(self, base, value, node.attr, node)) is not None:
-            return found
+        if isinstance(value, Items) and value.keys and not value.is_dict:
+            if (found := member(self, base, value, node.attr, node)) is not None:
+                return found
+            if not hasattr(tuple, node.attr):
+                what = f"`{dotted(node)}`: of a named tuple with tensors in it a kernel knows the fields {', '.join(map(str, value.keys))}, no `{node.attr}`"
+                help = did_you_mean(node.attr, map(str, value.keys)) or "compute it from the fields, in a @pl.jit.inline helper"
+                raise in_body(ParserTypeError)(what, span=self.definition.span(node), help=help)
         if isinstance(value, (BufferType, TileType)):
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if node.attr == "shape":

@@ -73,10 +73,22 @@ class JitParam(NamedTuple):
     def described(self) -> list[object]:
         """What of it is part of the key, besides its default; symbols as they are."""
         tensor = self.tensor
-        wrap = f"{self.wrap.__module__}.{self.wrap.__qualname__}" if self.wrap is not None else None
         shape = None if tensor is None or tensor.shape is None else list(tensor.shape)
         facts = None if tensor is None else [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref), type(tensor).__name__]
-        return [self.kind, self.direction, facts, str(self.dtype), wrap, self.keyword_only, self.optional, self.rest]
+        only = list(map(_class_path, kinds_of(self)))
+        own: list[object] = [self.kind, self.direction, facts, str(self.dtype), _class_path(self.wrap), self.keyword_only, self.optional, self.rest]
+        own += [only, self.shaped]
+        assert len(own) == len(self) - 2, "all but name and default: an annotation that says more is another kernel"
+        return own
+
+
+def kinds_of(param: JitParam) -> tuple[type, ...]:
+    """The classes that `pl.constexpr[…]` names; none: any."""
+    return param.only if isinstance(param.only, tuple) else () if param.only is None else (param.only,)
+
+
+def _class_path(cls: type | None) -> str | None:
+    return f"{cls.__module__}.{cls.__qualname__}" if cls is not None else None
 
 
 def read_params(

@@ -80,7 +80,6 @@ class CompiledProgram(NativeCallable):
         self._stages = {stage.name: stage for stage in stages}
         self._forms: dict[str, Stage] | None = self._stages
         self._again: Callable[[object], Iterable[Stage]] | None = None
-        self._saved: set[str | None] = set()
         self._path = output_dir
         self._written = False
         self.called = False
@@ -254,17 +253,14 @@ class CompiledProgram(NativeCallable):
 
     def save_kernels(self, directory: str | None) -> None:
         """Keep the texts of the kernels: in `directory`, else with the artifact."""
-        if directory in self._saved and (directory is None or os.path.isdir(directory)):
-            return
         if directory is None:
             _ = self.output_dir
-        else:
-            os.makedirs(directory, exist_ok=True)
-            for stage in self.kernel_stages():
-                assert stage.file is not None
-                with open(os.path.join(directory, os.path.basename(stage.file)), "w", encoding="utf-8") as file:
-                    file.write(stage.text())
-        self._saved.add(directory)
+            return
+        os.makedirs(directory, exist_ok=True)
+        for stage in self.kernel_stages():  # each time: another program may have written its own there since
+            assert stage.file is not None
+            with open(os.path.join(directory, os.path.basename(stage.file)), "w", encoding="utf-8") as file:
+                file.write(stage.text())
 
     def __repr__(self) -> str:
         shown = "; ".join(str(signature) for signature in self.signatures)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 64
 """Calls the native code looks through, frequent ones first; further ones are found by a dict in Python (warm.py)."""
-_KEPT = 1024
+KEPT = 1024
 """Calls after which the tables start anew: a kernel called with ever new shapes must not grow without end."""
 
 
@@ -97,7 +97,7 @@ class Dispatcher:
 
     def add(self, call: NativeCall) -> bool:
         """Serve this call natively from now on; False when it has something the guards cannot express."""
-        if len(self._rows) >= _KEPT:
+        if len(self._rows) >= KEPT:
             self.clear()
         number = next(self._numbers)
         row = row_of(call, number, self._kinds)

@@ -244,7 +244,7 @@ class WarmCalls:
         key = self._key(tuple(arguments.values()))
         if not key:
             return
-        token = (id(entry), *((type(value) for value in arguments.values()) if native is not None else key))
+        token = (id(entry), *(_likeness(entry, arguments) if native is not None else key), *map(_empty_extents, arguments.values()))
         call = self._written.get(token)
         if call is None:
             placed, start = start_of(entry, native, arguments)
@@ -282,7 +282,7 @@ class WarmCalls:
 
     def _serve_natively(self, entry: CompiledEntry, arguments: Mapping[str, object], config: RunConfig | None, questions: list[Questions]) -> bool:
         """Whether native code takes these calls from now on; False too for those that it had been taught and did not take."""
-        from tilejit.runtime.call.dispatch import native_call_of, wanted
+        from tilejit.runtime.call.dispatch import KEPT, native_call_of, wanted
 
         able = isinstance(entry.native or entry.runner, Placed) and wanted()
         words = self._worth_watching(watched_words(questions)) if able else None
@@ -291,7 +291,9 @@ class WarmCalls:
             self.stop()
             return False
         path.watch(words, (questions, os.environ), self._asker(self.watches, questions))
-        token = (id(entry), id(config), *((name, type(value)) for name, value in arguments.items()))
+        token = (id(entry), id(config), *_likeness(entry, arguments))
+        if len(self._served) >= KEPT:
+            self._served.clear()  # the tables start anew, too
         call = None if token in self._served else native_call_of(entry, path, arguments, self._form, config)
         new = call is not None and path.add(call)
         if new:
@@ -331,6 +333,21 @@ class WarmCalls:
 
             self._path = None if code is None else Dispatcher(code, self._slow, self._form)
         return self._path
+
+
+def _likeness(entry: CompiledEntry, arguments: Mapping[str, object]) -> tuple[object, ...]:
+    """What the guards of a call tell apart though the code is the same: types, and values that were specialised."""
+    given = {param.name for param in entry.signature.params}
+    return tuple((name, type(value), None if name in given else _identity(value)) for name, value in arguments.items())
+
+
+def _empty_extents(value: object) -> tuple[bool, ...] | None:
+    shape = cast("tuple[int, ...]", getattr(value, "shape", ()))
+    return tuple(extent == 0 for extent in shape) if 0 in shape else None
+
+
+def _identity(value: object) -> object:
+    return value.hex() if type(value) is float else value if type(value) in _PLAIN else id(value)
 
 
 class SettingsWatch:
