@@ -39,6 +39,11 @@ class Launched(Protocol):
     @property
     def entry(self) -> CompiledEntry: ...
 
+    @property
+    def reads(self) -> Mapping[object, object]:
+        """What it stands on: for all launches of a function in one call the same."""
+        ...
+
     def holds(self) -> bool:
         """Whether arguments of that kind still lead to it. Other kinds may have led to the same code by other answers of Python."""
         ...
@@ -55,6 +60,10 @@ class Fixed:
     entry: CompiledEntry
     written: Callable[[], str]
     """Its program."""
+
+    @property
+    def reads(self) -> Mapping[object, object]:
+        return {}
 
     def holds(self) -> bool:
         return True
