@@ -93,3 +93,28 @@ def test_functions_in_functions_of_a_text_see_its_names() -> None:
 
     x = X.reshape(3, 8)
     np.testing.assert_array_equal(deep(x, config=on(3)), 4 * x)
+
+
+class Unit(float):
+    """A number that does not say which it is."""
+
+    def __repr__(self) -> str:
+        return "a unit"
+
+
+ONE, TWO = Unit(1), Unit(2)
+
+
+def test_constants_that_look_alike_are_told_apart() -> None:
+    @pl.jit
+    def scaled(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], by: float = 1.0):
+        y[:] = x * by
+
+    @pl.jit.host
+    def both(x: pl.Tensor[[2, 8], pl.FP32], y: pl.Out[pl.Tensor[[2, 8], pl.FP32]]):
+        scaled(x[0], y[0], ONE, device=0)
+        scaled(x[1], y[1], TWO, device=1)
+
+    x = X[:16].reshape(2, 8)
+    for _ in range(2):
+        np.testing.assert_array_equal(both(x, config=on(2)), x * np.array([[1], [2]], np.float32))

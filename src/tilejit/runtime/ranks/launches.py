@@ -144,10 +144,13 @@ def is_constant(param: LaunchParam, value: object) -> bool:
     return param.kind == "open" and (value is None or isinstance(value, bool | float | str))
 
 
+_PLAIN = frozenset({type(None), bool, float, str})
+
+
 def type_of(param: LaunchParam, value: object) -> object:
     """What the compiled function depends on."""
     if is_constant(param, value):
-        return (type(value), repr(value))
+        return (type(value), repr(value) if type(value) in _PLAIN else id(value))  # a class of the user's may write different values alike
     if isinstance(value, Window):
         return ("window", value.shape, value.dtype)
     if isinstance(value, HostTensor):
