@@ -293,16 +293,16 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
     recorder = recorded_only(definition, args, named, config)
     launched = [each for each in recorder.compiled.values() if isinstance(each, JitLaunched)]
     programs = list({id(each.program): each.program for each in launched}.values())
-    kernels: dict[JITFunction, list[stored_hosts.Stored]] = {}
-    known: dict[JITFunction, stored_hosts.StoredLaunch] = {}
+    kernels: dict[object, list[stored_hosts.Stored]] = {}
+    known: dict[object, stored_hosts.StoredLaunch] = {}
 
     def digest() -> str:
         return "\n".join(each.text() for each in launched)
 
     for each in launched:
         launch = each.launch
-        stored = kernels.setdefault(launch.kernel, [])
-        known.setdefault(launch.kernel, stored_hosts.StoredLaunch(launch.name, launch.params, stored, digest))
+        stored = kernels.setdefault(_which(launch.kernel), [])
+        known.setdefault(_which(launch.kernel), stored_hosts.StoredLaunch(launch.name, launch.params, stored, digest))
         number = stored_hosts.chosen(stored, each.values)
         if number is None:
             stored.append((each.entry, stored_hosts.constants_of(each.values)))
@@ -311,15 +311,20 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
 
     def programs_of(kernel: Kernel) -> list[tuple[int, Mapping[str, object]]]:
         entries = [each.only("launch") for each in programs]
-        return [(entries.index(entry), constants) for entry, constants in kernels.get(cast("JITFunction", kernel), ())]
+        return [(entries.index(entry), constants) for entry, constants in kernels.get(_which(kernel), ())]
 
     def compiled_as(kernel: JITFunction) -> stored_hosts.StoredLaunch:
-        return known.get(kernel) or stored_hosts.StoredLaunch(kernel.definition.name, launch_of(kernel).params, (), digest)
+        return known.get(_which(kernel)) or stored_hosts.StoredLaunch(kernel.definition.name, launch_of(kernel).params, (), digest)
 
     host = Definition(definition.function, definition.kind, definition.options, definition.extra)  # its own calls follow what changes
     _ = host.params  # as they are now
-    parts = Parts(definition.name, programs, {definition.name: host}, {}, {}, {}, programs_of, compiled_as, list(kernels))
+    parts = Parts(definition.name, programs, {definition.name: host}, {}, {}, {}, programs_of, compiled_as, [each.launch.kernel for each in launched])
     return DistributedCompiledProgram(parts, distributed_config(config), config)
+
+
+def _which(kernel: Kernel) -> object:
+    """Which kernel it is: one of an object that has no place for it is made anew whenever somebody asks for it."""
+    return kernel if kernel._bound_as is None else (kernel._bound_as[0], id(kernel._bound_as[1]))
 
 
 def _is_empty(function: Callable[..., object]) -> bool:
