@@ -177,8 +177,10 @@ def _kept(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
     assert isinstance(compiled, ir.DistributedCompiledProgram) and isinstance(clearing, ir.DistributedCompiledProgram)
     for reset in (0, 1):
         with compiled.prepare(config, persistent=True, reset_persistent_windows=bool(reset)) as ranks:
+            stays, brought = ranks.alloc_tensor([4096], FP32, init=np.ones(4096, np.float32), worker_id=world - 1), np.empty(4096, np.float32)
             for turn in range(3):
                 ranks(seen[reset, turn])
+                ranks.copy_from(stays, brought)  # in between, which touches no window
     with clearing.prepare(config, persistent=True, reset_persistent_windows=False) as ranks:
         for turn in range(3):
             ranks(cells[turn])

@@ -72,3 +72,30 @@ def test_annotations_in_quotes_are_what_they_stand_for_in_each_call(monkeypatch:
     for count in (4, 4, 6, 6, 4):
         monkeypatch.setattr(f"{__name__}.COUNT", count)
         np.testing.assert_array_equal(as_many(x, config=on(2)), np.stack([2 * x] * count, 1))
+
+
+class Small:
+    """An object without a place for what belongs to it."""
+
+    __slots__ = ("weight",)
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    @pl.jit
+    def weighted(self, x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]]):
+        y[:] = x * self.weight
+
+
+ONE, OTHER = Small(2.0), Small(3.0)
+
+
+@pl.jit.host
+def both(x: pl.Tensor[[2, 8], pl.FP32], y: pl.Out[pl.Tensor[[2, 8], pl.FP32]]):
+    ONE.weighted(x[0], y[0], device=0)
+    OTHER.weighted(x[1], y[1], device=1)
+
+
+def test_kernels_of_objects_without_a_place_for_them_are_found_in_what_was_compiled() -> None:
+    x = rows(2)
+    np.testing.assert_array_equal(both.compile(x, config=on(2))(x), x * np.array([[2], [3]], np.float32))

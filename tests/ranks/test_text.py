@@ -60,3 +60,34 @@ def test_a_target_without_ranks_says_so() -> None:
     with pytest.raises(UnsupportedFeatureError, match="PTO text") as caught:
         signals.ring_put.compile(X, X.copy(), X.copy(), SIG, config=RunConfig(platform="a2a3"))
     assert caught.value.span is not None
+
+
+@pl.jit.incore
+def doubled(x: pl.Tensor[[2, 8], pl.FP32], y: pl.Out[pl.Tensor[[2, 8], pl.FP32]]):
+    y[:, :] = x * 2.0
+
+
+@pl.jit
+def tripled(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]]):
+    y[:] = x * 3.0
+
+
+@pl.jit.host
+def all_tripled(x: pl.Tensor[[2, 8], pl.FP32], y: pl.Out[pl.Tensor[[2, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        tripled(x[r], y[r], device=r)
+
+
+def test_a_host_function_of_one_device_becomes_one_of_ranks_with_what_it_calls() -> None:
+    called: Any = doubled
+
+    @pl.jit.host
+    def host(x: pl.Tensor[[2, 8], pl.FP32], y: pl.Out[pl.Tensor[[2, 8], pl.FP32]]):
+        called(x, y)
+
+    x, y = np.ones((2, 8), np.float32), np.empty((2, 8), np.float32)
+    for kernel, factor in ((doubled, 2), (all_tripled, 3), (doubled, 2)):
+        called = kernel
+        for _ in range(2):
+            host(x, y, config=on(2))
+            np.testing.assert_array_equal(y, factor * x)

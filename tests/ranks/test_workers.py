@@ -48,6 +48,41 @@ def test_windows_start_at_zero_unless_they_are_kept(options: dict[str, bool], se
             assert y.ravel().tolist() == [value] * 2
 
 
+@pl.program
+class CounterOfSome:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def count(self, y: pl.Out[pl.Tensor[[1], pl.FP32]], box: pld.DistributedTensor[[1], pl.FP32]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            box[:] = box[:] + 1.0
+            y[:] = box
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def some(self, y: pl.Out[pl.Tensor[[2, 3, 1], pl.FP32]], first: pl.Scalar[pl.INT32]):
+        everywhere = pld.alloc_window_buffer([1], dtype=pl.FP32)
+        somewhere = pld.alloc_window_buffer([1], dtype=pl.FP32)
+        for r in pl.range(pld.world_size()):
+            self.count(y[0, r], pld.window(everywhere, [1], dtype=pl.FP32), device=r)
+        for r in pl.range(first, pld.world_size()):
+            self.count(y[1, r], pld.window(somewhere, [1], dtype=pl.FP32), device=r)
+
+
+def test_windows_that_are_kept_stay_what_they_are_when_other_ranks_share_them() -> None:
+    compiled = ir.compile(CounterOfSome, distributed_config=DistributedConfig([0, 1, 2]))
+    other = ir.compile(CounterOfSome, distributed_config=DistributedConfig([0, 1, 2]))
+    assert isinstance(compiled, DistributedCompiledProgram) and isinstance(other, DistributedCompiledProgram)
+    wanted = np.zeros((2, 3), np.float32)
+    with compiled.prepare(extra_compiled=[other], persistent=True, reset_persistent_windows=False) as ranks:
+        for first in (0, 1, 2, 0, 1):
+            y = np.zeros((2, 3, 1), np.float32)
+            ranks.run(compiled, y, first)
+            wanted[0] += 1
+            wanted[1, first:] += 1
+            np.testing.assert_array_equal(y[0, :, 0], wanted[0])
+            np.testing.assert_array_equal(y[1, first:, 0], wanted[1, first:])
+        ranks.run(other, y, 0)
+        np.testing.assert_array_equal(y, np.ones_like(y))  # programs share no windows
+
+
 def test_calls_that_are_submitted_end_in_order() -> None:
     compiled = _compiled()
     with compiled.prepare(persistent=True, reset_persistent_windows=False) as ranks:

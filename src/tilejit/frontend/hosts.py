@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 
 from tilejit.ops.spec import OpFunction
+from tilejit.runtime.ranks.codes import codes_in, is_full
 
 PythonFunction = Callable[..., object]
 
@@ -22,23 +23,9 @@ def speaks_of_ranks(function: PythonFunction) -> bool:
 
 def named_values(function: FunctionType) -> list[object]:
     """What the names that a function reads stand for."""
-    names: set[str] = set()
-    todo: list[CodeType] = [function.__code__]
-    while todo:
-        code = todo.pop()
-        names.update(code.co_names)
-        todo += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    names = {name for code in codes_in(function.__code__) for name in code.co_names}
     held = [cell.cell_contents for cell in function.__closure__ or () if is_full(cell)]
     return [function.__globals__[name] for name in sorted(names) if name in function.__globals__] + held
-
-
-def is_full(cell: CellType) -> bool:
-    """Whether a variable of a closure is bound."""
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
 
 
 def _is_distributed(value: object) -> bool:

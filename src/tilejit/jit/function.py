@@ -62,6 +62,8 @@ class JITFunction(FirstCalls):
         self._warm: WarmCalls | None = None
         self._formed: Definition | None = None
         """The definition whose parameters the warm ways are known to take."""
+        self._of_ranks: Definition | None = None
+        """The definition that is known to be for several ranks."""
         self._launch: JitLaunch | None = None
         """How host functions see it, once one has launched it."""
         """The kernel of a class that this one is, and the object it is bound to."""
@@ -134,14 +136,13 @@ class JITFunction(FirstCalls):
             return None
         return instance, args[1:], {name: value for name, value in kwargs.items() if name != first}
 
-    @lazy
+    @property
     def _ranks(self) -> bool:
-        """Whether a call is one of several ranks."""
-        if self.definition.kind != "host":  # most kernels: what only ranks need is not imported for them
-            return self.definition.takes_windows
-        from tilejit.jit.hosts import ranks
-
-        return ranks.is_distributed(self.definition) or self.definition.takes_windows
+        """Whether a call is one of several ranks; a host function may come to be one when its names are bound to something else."""
+        definition = self.definition
+        if self._of_ranks is not definition and (_speaks_of_ranks(definition) or definition.takes_windows):
+            self._of_ranks = definition
+        return self._of_ranks is definition
 
     def _on_ranks(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> Any:
         """A call in a host function that runs now, of a host function, or of a function that takes windows."""
@@ -374,6 +375,14 @@ class JITFunction(FirstCalls):
         others, objects = bind_others(definition, values)
         bound = {param.name: arguments.get(param.name) or others[param.name] for param in definition.params}
         return BoundArguments(values, bound, objects=objects)
+
+
+def _speaks_of_ranks(definition: Definition) -> bool:
+    if definition.kind != "host":  # most kernels: what only ranks need is not imported for them
+        return False
+    from tilejit.jit.hosts import ranks
+
+    return ranks.is_distributed(definition)
 
 
 def _says_all(compiled: CompiledProgram, bound: BoundArguments, names: Collection[str]) -> bool:

@@ -85,6 +85,8 @@ class Parts:
     programs_of: stored_hosts.ProgramsOf
     kernels: Callable[[Any], stored_hosts.StoredLaunch] | None = None
     """What the kernels that host functions name were compiled to, where they are not part of the program."""
+    launched: Sequence[Kernel] = ()
+    """Those that were compiled."""
 
 
 class DistributedCompiledProgram(CompiledProgram):
@@ -133,7 +135,7 @@ class DistributedCompiledProgram(CompiledProgram):
             workers = {name: reader.function(number) for name, number in fields["sub_workers"].items()}
             launches = {name: _Launch(programs[0].entries[name], given, digest) for name, given in fields["windows"].items()}
             ids, run = fields["device_ids"], RunConfig(**fields["options"])
-            parts = Parts(artifact.name, programs, hosts, launches, fields["windows"], workers, lambda kernel: ())
+            parts = Parts(artifact.name, programs, hosts, launches, fields["windows"], workers, lambda kernel: (), reader.kernel)
         except (KeyError, ValueError, TypeError, IndexError, ImportError, SyntaxError) as error:
             raise ArtifactError(f"the host functions of {artifact.name} cannot be read: {error!r}", help="compile the program again") from None
         return cls(parts, None if ids is None else DistributedConfig(ids), run, artifact, stages=stages, output_dir=output_dir)
@@ -156,14 +158,19 @@ class DistributedCompiledProgram(CompiledProgram):
         """The host functions as they are when the programs were compiled: what names stand for when somebody stores them may be something else."""
         parts, writer = self.parts, stored_hosts.Writer(self.parts.programs_of)
         try:
-            hosts = {name: writer.function(host.function, host.extra) for name, host in parts.hosts.items()}
+            hosts = {name: writer.host(host) for name, host in parts.hosts.items()}
             workers = {name: writer.function(worker, {}) for name, worker in parts.sub_workers.items()}
+            for kernel in parts.launched:
+                writer.kernel(kernel)  # a text may have found it in a module
         except (TilejitError, RecursionError) as error:
             self._refused = error  # it runs nevertheless
             return b""
         if writer.lost:
             help = "host functions read constants, symbols, modules and functions; give the rest as parameters"
             self._refused = ArtifactError(f"{parts.name} cannot be stored: {writer.lost[0]}, which no other process has", help=help)
+        elif (why := self._reads_back(writer, hosts.values(), workers.values())) is not None:
+            help = "give what annotations read a name that nobody binds again, and define the function anew"
+            self._refused = ArtifactError(f"{parts.name} cannot be stored: {why}", help=help)
         ids = None if self.chosen is None else list(self.chosen.device_ids)
         fields = {
             "hosts": hosts, "sub_workers": workers, "functions": writer.functions, "kernels": writer.kernels,
@@ -171,6 +178,17 @@ class DistributedCompiledProgram(CompiledProgram):
             "options": {name: getattr(self._run, name) for name in code_options(platform)},
         }  # fmt: skip
         return json.dumps(fields, indent=1).encode()
+
+    def _reads_back(self, writer: stored_hosts.Writer, hosts: Iterable[int], workers: Iterable[int]) -> str | None:
+        """None: the annotations in the stored texts make of the parameters what those of the functions did; else why not."""
+        try:
+            reader = stored_hosts.Reader(json.loads(json.dumps(writer.functions)), (), ())
+            read = [*map(reader.definition, hosts), *(Definition(reader.function(worker), "opaque") for worker in workers)]
+            found = stored_hosts.told(read)
+        except Exception as error:  # whatever the names in annotations stand for by now
+            return f"its annotations end in {error!r}"
+        ours = [*self.parts.hosts.values(), *(Definition(worker, "opaque") for worker in self.parts.sub_workers.values())]
+        return None if found == stored_hosts.told(ours) else "a name in an annotation stands for something else now than when it was read"
 
     @property
     def output_dir(self) -> DirectoryPath:
@@ -275,16 +293,16 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
     recorder = recorded_only(definition, args, named, config)
     launched = [each for each in recorder.compiled.values() if isinstance(each, JitLaunched)]
     programs = list({id(each.program): each.program for each in launched}.values())
-    kernels: dict[JITFunction, list[stored_hosts.Stored]] = {}
-    known: dict[JITFunction, stored_hosts.StoredLaunch] = {}
+    kernels: dict[object, list[stored_hosts.Stored]] = {}
+    known: dict[object, stored_hosts.StoredLaunch] = {}
 
     def digest() -> str:
         return "\n".join(each.text() for each in launched)
 
     for each in launched:
         launch = each.launch
-        stored = kernels.setdefault(launch.kernel, [])
-        known.setdefault(launch.kernel, stored_hosts.StoredLaunch(launch.name, launch.params, stored, digest))
+        stored = kernels.setdefault(_which(launch.kernel), [])
+        known.setdefault(_which(launch.kernel), stored_hosts.StoredLaunch(launch.name, launch.params, stored, digest))
         number = stored_hosts.chosen(stored, each.values)
         if number is None:
             stored.append((each.entry, stored_hosts.constants_of(each.values)))
@@ -293,15 +311,20 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
 
     def programs_of(kernel: Kernel) -> list[tuple[int, Mapping[str, object]]]:
         entries = [each.only("launch") for each in programs]
-        return [(entries.index(entry), constants) for entry, constants in kernels.get(cast("JITFunction", kernel), ())]
+        return [(entries.index(entry), constants) for entry, constants in kernels.get(_which(kernel), ())]
 
     def compiled_as(kernel: JITFunction) -> stored_hosts.StoredLaunch:
-        return known.get(kernel) or stored_hosts.StoredLaunch(kernel.definition.name, launch_of(kernel).params, (), digest)
+        return known.get(_which(kernel)) or stored_hosts.StoredLaunch(kernel.definition.name, launch_of(kernel).params, (), digest)
 
     host = Definition(definition.function, definition.kind, definition.options, definition.extra)  # its own calls follow what changes
     _ = host.params  # as they are now
-    parts = Parts(definition.name, programs, {definition.name: host}, {}, {}, {}, programs_of, compiled_as)
+    parts = Parts(definition.name, programs, {definition.name: host}, {}, {}, {}, programs_of, compiled_as, [each.launch.kernel for each in launched])
     return DistributedCompiledProgram(parts, distributed_config(config), config)
+
+
+def _which(kernel: Kernel) -> object:
+    """Which kernel it is: one of an object that has no place for it is made anew whenever somebody asks for it."""
+    return kernel if kernel._bound_as is None else (kernel._bound_as[0], id(kernel._bound_as[1]))
 
 
 def _is_empty(function: Callable[..., object]) -> bool:

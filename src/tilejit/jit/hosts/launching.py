@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import LaunchParam
 from tilejit.runtime.ranks.recording import recording
-from tilejit.runtime.ranks.standins import Language, bound
+from tilejit.runtime.ranks.standins import Language
 from tilejit.types.annotations import WindowAnnotation
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class JitLaunched:
         self.values = {name: _without_memory(value) for name, value in values.items()}
         self._generation, self._seen, self._watch = generation, found.key.seen, watch
         self._ask = watch.asker([watch.questions], set()) if watch is not None else None
+        rows = found.trace.log if watch is not None else ()
+        self.reads: Mapping[object, object] = {(launch.kernel, asked.identity): asked.shared for asked in rows if not asked.given}
 
     def holds(self) -> bool:
         """First what is in memory, then what has to be asked, then what asking may have changed."""
@@ -131,4 +133,6 @@ def run_text(definition: Definition, recorder: Recorder, args: list[object], nam
         recorder.steady = recorder.steady and function in recorder.copies
         function = recorder.copies.get(function, function)
     recorder.codes[function.__code__] = lambda: definition.running
-    return bound(function, Language(recorder))(*args, **(named or {}))
+    if recorder.language is None:
+        recorder.language = Language(recorder)
+    return cast("Language", recorder.language).bound(function)(*args, **(named or {}))

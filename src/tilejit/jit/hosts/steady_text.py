@@ -11,6 +11,7 @@ from typing import Any, cast
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
 from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain, is_settled, language_path
+from tilejit.runtime.ranks.codes import codes_in
 from tilejit.types.annotations import DynVar
 
 _LANGUAGE = ("tilejit.language", "tilejit.language.distributed", "pypto.language", "pypto.language.distributed")
@@ -73,7 +74,7 @@ class Names:
             self._cells.append((cell, value))
             if value is not _NOTHING:
                 own.cell_contents = self._take(value)
-        for inner in _codes(code):
+        for inner in codes_in(code):
             self._read_code(function, inner, methods)
         return copy
 
@@ -169,10 +170,6 @@ def _content(cell: CellType) -> object:
         return cell.cell_contents
     except ValueError:
         return _NOTHING
-
-
-def _codes(code: CodeType) -> list[CodeType]:
-    return [code, *(inner for constant in code.co_consts if isinstance(constant, CodeType) for inner in _codes(constant))]
 
 
 _words: set[str] = set()

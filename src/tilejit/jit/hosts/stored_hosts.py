@@ -6,7 +6,7 @@ import ast
 import builtins
 import json
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, cast
@@ -41,6 +41,8 @@ class Writer:
     def __init__(self, programs_of: ProgramsOf) -> None:
         self._programs_of = programs_of
         self._known: list[object] = []
+        self._attributes: list[dict[str, object]] = []
+        """What texts read of each function."""
         self._symbols: list[DynVar] = []
         self.functions: list[object] = []
         self.kernels: list[dict[str, object]] = []
@@ -48,35 +50,53 @@ class Writer:
         self.lost: list[str] = []
         """What no other process could have."""
 
-    def function(self, function: Callable[..., object], extra: Mapping[str, object]) -> int:
-        """The number of a function."""
-        plain = unwrapped(function)
+    def host(self, definition: Definition) -> int:
+        """The number of a host function, whose own text runs, whatever is wrapped around it."""
+        return self.function(unwrapped(definition.function), definition.extra)
+
+    def function(self, plain: object, extra: Mapping[str, object]) -> int:
+        """The number of a function; one that is wrapped around another one is written with what it wraps."""
         assert isinstance(plain, FunctionType)
         if plain in self._known:
             return self._known.index(plain)
         number = len(self._known)
         self._known.append(plain)
         self.functions.append(None)
-        block = block_of(plain)
+        self._attributes.append({})
+        block = block_of(_without_attributes(plain))
         node = parsed(block).node
         namespace = Namespace(plain, extra)
         names: dict[str, object] = {}
         around = _named([node.args, *([node.returns] if node.returns is not None else [])])
         inside = _named(node.body) - {*plain.__code__.co_varnames, *plain.__code__.co_cellvars}
-        for name in sorted((around | inside) - {node.name}):
+        for name in sorted(around | inside):
             value = namespace.get(name, _NOTHING)
+            self._read_attributes(name, value, node)
             if value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
                 names[name] = encode(value, lambda value, name=name: self._other(f"`{name}` of `{plain.__name__}`", value))
         text = "".join(block.whole[node.lineno - 1 : node.end_lineno])
         # Names in the text may stand for something else by now: defaults are what they were when the function was defined.
         defaults = encode((plain.__defaults__, plain.__kwdefaults__), lambda value: self._other(f"a default of `{plain.__name__}`", value))
         self.functions[number] = {
-            "name": plain.__name__, "file": block.filename, "line": node.lineno, "text": text, "names": names, "defaults": defaults,
+            "name": plain.__name__, "defined": node.name, "attributes": self._attributes[number],
+            "file": block.filename, "line": node.lineno, "text": text, "names": names, "defaults": defaults,
             "later": bool(plain.__code__.co_flags & _LATER_NAMES), "method": "self" in extra,
         }  # fmt: skip
         if (receiver := receiver_of(plain, extra)) is not None:
             self.lost.append(f"`{plain.__code__.co_varnames[0]}` of `{plain.__name__}` is a {type(receiver).__name__}")
         return number
+
+    def _read_attributes(self, name: str, value: object, node: ast.AST) -> None:
+        """Take along what a text reads of a function; nobody could say it of a kernel."""
+        if not isinstance(value, FunctionType | Kernel):
+            return
+        read = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id == name}
+        for attribute in sorted(read & vars(value).keys()):
+            if isinstance(value, Kernel):
+                self.lost.append(f"`{name}.{attribute}` is an attribute of a kernel")
+                continue
+            found = encode(vars(value)[attribute], lambda value, attribute=attribute: self._other(f"`{name}.{attribute}`", value))
+            self._attributes[self.function(value, {})][attribute] = found
 
     def _other(self, what: str, value: object) -> object:
         if isinstance(value, ModuleType):
@@ -86,23 +106,37 @@ class Writer:
                 self._symbols.append(value)
             return ["dynamic", value.name, self._symbols.index(value)]
         if isinstance(value, Kernel):
-            return ["host", self.function(value.definition.function, value.definition.extra)] if value.definition.kind == "host" else self._kernel(value)
-        if isinstance(value, FunctionType) and isinstance(unwrapped(value), FunctionType):
+            return ["host", self.host(value.definition)] if value.definition.kind == "host" else self.kernel(value)
+        if isinstance(value, FunctionType):
             return ["function", self.function(value, {})]
         self.lost.append(f"{what} is a {type(value).__name__}")
         return ["lost"]
 
-    def _kernel(self, kernel: Kernel) -> object:
+    def kernel(self, kernel: Kernel) -> object:
+        """A kernel, with the programs that it was compiled to."""
         kernel = getattr(kernel, "kernel", kernel)  # of a tuned one, which is launched with its defaults
         if kernel not in self._kernels:
             self._kernels.append(kernel)
             params = [_write_param(param) for param in launch_of(cast("Any", kernel)).params]
             programs = [[number, encode(dict(constants))] for number, constants in self._programs_of(kernel)]
-            self.kernels.append({"name": kernel.definition.name, "params": params, "programs": programs})
+            self.kernels.append({"name": kernel.definition.name, "origin": origin_of(kernel), "params": params, "programs": programs})
         return ["kernel", self._kernels.index(kernel)]
 
 
 _NOTHING = object()
+
+
+def origin_of(kernel: Kernel) -> str:
+    """Where a kernel was defined: the same for the kernels of one text."""
+    function = kernel.definition.function
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _without_attributes(function: FunctionType) -> FunctionType:
+    """A function whose text is its own, not that of what it wraps."""
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, None, function.__closure__)
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    return made
 
 
 def _named(nodes: Sequence[ast.AST]) -> set[str]:
@@ -185,31 +219,42 @@ def _takes(entry: CompiledEntry, values: Mapping[str, object]) -> bool:
 class Reader:
     """The functions of an artifact."""
 
-    def __init__(self, fields: Mapping[str, Any], launches: Sequence[StoredLaunch]) -> None:
-        self._rows, self._launches = fields["functions"], launches
-        self._made: dict[int, dict[str, object]] = {}
+    def __init__(self, rows: Sequence[Mapping[str, Any]], launches: Sequence[StoredLaunch], origins: Sequence[str]) -> None:
+        self._rows, self._launches, self._origins = rows, launches, origins
+        self._made: dict[int, FunctionType] = {}
+        self._under_way: set[int] = set()
+        self._definitions: dict[int, Definition] = {}
         self._symbols: dict[int, DynVar] = {}
+        for number in range(len(rows)):
+            self.function(number)
 
     def definition(self, number: int) -> Definition:
         """A host function."""
-        return Definition(self.function(number), "host", {}, {"self": None} if self._rows[number]["method"] else {})
+        if number not in self._definitions:
+            self._definitions[number] = Definition(self.function(number), "host", {}, {"self": None} if self._rows[number]["method"] else {})
+        return self._definitions[number]
 
     def function(self, number: int) -> Callable[..., object]:
         """A function, in a module of its own."""
+        if number in self._made:
+            return self._made[number]
+        if number in self._under_way:  # they call each other
+            return lambda *args, **named: self._made[number](*args, **named)
+        self._under_way.add(number)
         row = self._rows[number]
-        name = row["name"]
-        if number in self._made:  # being made now: they call each other
-            space = self._made[number]
-            return cast("Any", space[name]) if name in space else lambda *args, **named: cast("Any", space[name])(*args, **named)
-        space = self._made[number] = {"__name__": "tilejit.stored"}
+        space: dict[str, object] = {"__name__": "tilejit.stored"}
         for known, data in row["names"].items():
             space[known] = decode(data, self._other)
+        names = dict(space)
         indented = row["text"][:1].isspace()
         text = "\n" * (row["line"] - 1 - indented) + "if True:\n" * indented + row["text"]
-        file = _kept(f"{row['file']} (stored {name})", text.splitlines(keepends=True))
+        file = _kept(f"{row['file']} (stored {row['name']})", text.splitlines(keepends=True))
         exec(compile(text, file, "exec", _LATER_NAMES if row["later"] else 0, dont_inherit=True), space)
-        made = cast("FunctionType", space[name])
+        made = self._made[number] = cast("FunctionType", space.pop(row["defined"]))
+        space.update(names)  # the text may have another meaning for the name of the function: a method has that of a builtin, a wrapper any
+        made.__name__ = row["name"]
         made.__defaults__, made.__kwdefaults__ = cast("Any", decode(row["defaults"], self._other))
+        vars(made).update({name: decode(data, self._other) for name, data in row["attributes"].items()})
         return made
 
     def _other(self, tag: str, rows: list[Any]) -> object:
@@ -218,14 +263,26 @@ class Reader:
         if tag == "dynamic":
             return self._symbols.setdefault(rows[1], DynVar(rows[0]))
         if tag == "host":
-            definition = self.definition(rows[0])
-            return lambda *args, **named: run_text(definition, _recorder(definition.name), list(args), named)
+            return lambda *args, **named: self._run_host(self.definition(rows[0]), args, named)
         if tag == "function":
             return self.function(rows[0])
         if tag == "kernel":
-            launch = self._launches[rows[0]]
-            return lambda *args, **named: _recorder(launch.name).launch(launch, args, named)
+            return lambda *args, **named: self._launch(self._launches[rows[0]], args, named)
         raise ValueError(tag)
+
+    def kernel(self, kernel: Kernel) -> StoredLaunch:
+        """What a kernel was compiled to that a text finds in a module of this process."""
+        there = [launch for launch, origin in zip(self._launches, self._origins, strict=True) if origin == origin_of(kernel)]
+        if len(there) != 1:
+            help = "compile the host function again, with the name of the kernel in its text"
+            raise ArtifactError(f"`{kernel.definition.name}` is none of the kernels that were stored", help=help)
+        return there[0]
+
+    def _launch(self, launch: StoredLaunch, args: Sequence[object], named: Mapping[str, object]) -> object:
+        return _recorder(launch.name).launch(launch, args, named)
+
+    def _run_host(self, definition: Definition, args: Sequence[object], named: Mapping[str, object]) -> object:
+        return run_text(definition, _recorder(definition.name), list(args), named)
 
 
 def _kept(file: str, lines: list[str]) -> str:
@@ -251,7 +308,14 @@ def read_fields(data: bytes, entries: Sequence[CompiledEntry], digest: Callable[
     for row in fields["kernels"]:
         programs = [(entries[number], cast("dict[str, object]", decode(data))) for number, data in row["programs"]]
         launches.append(StoredLaunch(row["name"], [_read_param(param) for param in row["params"]], programs, digest))
-    return fields, Reader(fields, launches)
+    return fields, Reader(fields["functions"], launches, [row["origin"] for row in fields["kernels"]])
+
+
+def told(definitions: Iterable[Definition]) -> str:
+    """What annotations and the like make of the parameters of functions, in writing; symbols by number."""
+    symbols: dict[int, int] = {}
+    rows = [[param.name, *param.described()] for definition in definitions for param in definition.params]
+    return json.dumps(rows, default=lambda symbol: [symbol.name, symbols.setdefault(id(symbol), len(symbols))])
 
 
 # what people read -------------------------------------------------------------------------------------------------------

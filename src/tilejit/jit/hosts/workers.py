@@ -16,7 +16,7 @@ from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
-from tilejit.runtime.ranks.plan import HostTensor, Plan, Step
+from tilejit.runtime.ranks.plan import HostTensor, Plan, Step, WindowBuffer
 from tilejit.runtime.ranks.resident import Residents
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ class DistributedWorker(Residents):
         self._held: Held | None = None
         self._engine: Engine | None = None
         self._layout: object = None
+        self._running: DistributedCompiledProgram | None = None
+        self._buffers: Sequence[WindowBuffer] = ()
+        """Those of the last call."""
         self._closed = False
         self._queue = ThreadPoolExecutor(1)
         self._under_way: list[Future[Any]] = []
@@ -90,9 +93,9 @@ class DistributedWorker(Residents):
                 raise
 
     def keeps(self, plan: Plan) -> bool:
-        layout = [(buffer.name, buffer.size) for buffer in plan.buffers]
+        layout = (id(self._running), [(buffer.name, buffer.size) for buffer in plan.buffers])  # programs share ranks, never windows
         kept = self._persistent and not self._reset and layout == self._layout
-        self._layout = layout
+        self._layout, self._buffers = layout, plan.buffers
         return kept
 
     def _has(self, rank: int) -> bool:
@@ -108,12 +111,14 @@ class DistributedWorker(Residents):
                     target[...] = source
                 return
             plan = Plan(engine.world, facts={"what is copied": [(source.shape, str(source.dtype), home) for source, home, _ in copies]})
+            plan.buffers = [WindowBuffer(buffer.name, buffer.size) for buffer in self._buffers]  # what is copied lies behind them
             arrays = [np.empty_like(source) for source, _, _ in copies]
             for array, (source, home, _) in zip(arrays, copies, strict=True):
                 tensor = HostTensor(array, "a copy")
                 plan.tensors.append(tensor)
                 plan.add(Step(home, "copy_from", lambda call, rank, array=array, source=source: np.copyto(array, source), (), [tensor]))
-            Call(engine, plan, DistributedConfig(list(range(engine.world)), timeout_s=self._chosen.timeout_s if self._chosen is not None else None)).run()
+            timeout = self._chosen.timeout_s if self._chosen is not None else None
+            Call(engine, plan, DistributedConfig(list(range(engine.world)), timeout_s=timeout), keep=True).run()
             for array, (_, _, target) in zip(arrays, copies, strict=True):
                 target[...] = array
 
@@ -134,6 +139,7 @@ class DistributedWorker(Residents):
         if not any(compiled is program for program in self._programs):
             raise ValueError(f"{compiled.name} is not among the programs that were prepared")
         with self._lock:
+            self._running = compiled
             return compiled.run_host(compiled._only(), args, {}, config or self._config, self._callbacks, self)
 
     def register(self, compiled: DistributedCompiledProgram) -> Callable[..., Any]:

@@ -98,13 +98,15 @@ class Engine:
         return self.stop + PAGE + self.world * _RECORD_BYTES + rank * REPORT
 
     def area(self, size: int) -> int:
-        """The address of `size` bytes that all ranks of this machine share, and that other machines reach; new memory is zero."""
+        """The address of `size` bytes that all ranks of this machine share, and that other machines reach; they hold what they held, new memory is zero."""
         size = max((size + PAGE - 1) // PAGE * PAGE, PAGE)
         if self._area is not None and size <= self._area_bytes:
             return _address(self._area)
         if self.fd is not None and os.fstat(self.fd).st_size < self._fixed + size:
             os.ftruncate(self.fd, self._fixed + size)
         made = _own(size) if self.fd is None else mmap.mmap(self.fd, size, offset=self._fixed)
+        if self.fd is None and self._area is not None:
+            made[: self._area_bytes] = self._area[:]  # a worker may keep its windows
         with self.wire.lock if self.wire is not None else nullcontext():  # notes that come in are written into it
             if self.wire is not None:
                 self.wire.expose(_address(made), size)

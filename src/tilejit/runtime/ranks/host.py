@@ -59,6 +59,8 @@ class Recorder:
     turn: int = 0
     compiled: dict[object, Launched] = field(default_factory=dict[object, Launched])
     """By function and kind of arguments."""
+    reads: dict[object, object] = field(default_factory=dict[object, object])
+    """What the functions that were launched stand on."""
     private: dict[WindowBuffer, Window] = field(default_factory=dict[WindowBuffer, Window])
     """Signals of collectives that were given none, by target."""
     events: list[Step | HostCollective] = field(default_factory=list["Step | HostCollective"])
@@ -69,6 +71,8 @@ class Recorder:
     """Whether nothing but the text and its arguments has decided what is done."""
     copies: Mapping[FunctionType, FunctionType] | None = None
     """What runs in the place of functions, so that the record is true of the names that it is kept for; None: it is not kept."""
+    language: object = None
+    """The stand-ins of the call, once its text runs."""
     kernels: Callable[[Any], Launchable] | None = None
     """What kernels were compiled to, where that stays; None: they are compiled as they are now."""
 
@@ -221,7 +225,8 @@ class Recorder:
         if known is not None and known.holds():
             return known.entry
         found = target.compiled({param.name: sample(param, value, self.plan.device) for param, value in given}, self.config)
-        if known is not None and found.entry is not known.entry:  # one call has one program for equal arguments, as an artifact of it has
+        # One call has one program for equal arguments, as an artifact of it has, and one value for all ranks, whatever their arguments are.
+        if (known is not None and found.entry is not known.entry) or any(self.reads.setdefault(read, answer) != answer for read, answer in found.reads.items()):
             raise changed_between_launches(target.name, self.here())
         self.compiled[key] = found
         return found.entry

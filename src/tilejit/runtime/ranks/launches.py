@@ -39,6 +39,11 @@ class Launched(Protocol):
     @property
     def entry(self) -> CompiledEntry: ...
 
+    @property
+    def reads(self) -> Mapping[object, object]:
+        """What it stands on: for all launches of a function in one call the same."""
+        ...
+
     def holds(self) -> bool:
         """Whether arguments of that kind still lead to it. Other kinds may have led to the same code by other answers of Python."""
         ...
@@ -55,6 +60,10 @@ class Fixed:
     entry: CompiledEntry
     written: Callable[[], str]
     """Its program."""
+
+    @property
+    def reads(self) -> Mapping[object, object]:
+        return {}
 
     def holds(self) -> bool:
         return True
@@ -135,10 +144,13 @@ def is_constant(param: LaunchParam, value: object) -> bool:
     return param.kind == "open" and (value is None or isinstance(value, bool | float | str))
 
 
+_PLAIN = frozenset({type(None), bool, float, str})
+
+
 def type_of(param: LaunchParam, value: object) -> object:
     """What the compiled function depends on."""
     if is_constant(param, value):
-        return (type(value), repr(value))
+        return (type(value), repr(value) if type(value) in _PLAIN else id(value))  # a class of the user's may write different values alike
     if isinstance(value, Window):
         return ("window", value.shape, value.dtype)
     if isinstance(value, HostTensor):

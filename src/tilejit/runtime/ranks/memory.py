@@ -35,7 +35,8 @@ def _rounded(size: int) -> int:
 
 
 class Memory:
-    """First the blocks of all groups for all ranks, then the windows of the ranks of this machine, then what `more` is for."""
+    """First the windows of the ranks of this machine, where they stay whatever groups a call has, then the blocks of all groups for all ranks, then what
+    `more` is for."""
 
     def __init__(self, engine: Engine, plan: Plan, more: int) -> None:
         self.engine, self.plan = engine, plan
@@ -48,8 +49,8 @@ class Memory:
             self._inner.append(at + HEADER)
             at += HEADER + _rounded(buffer.size)
         self.stride = _rounded(at)
-        self._windows = _rounded(self._rank_bytes * engine.world)
-        self.more = self._windows + self.stride * max(len(node) for node in engine.nodes)
+        self._blocks = self.stride * max(len(node) for node in engine.nodes)
+        self.more = self._blocks + _rounded(self._rank_bytes * engine.world)
         """Where the rest begins, on every machine."""
         self.base = engine.area(self.more + more)
         self._standins = engine.standins(self.stride * engine.world) if engine.wire is not None else 0
@@ -60,11 +61,11 @@ class Memory:
 
     def block(self, group: int, rank: int) -> int:
         """The address of the words that a rank has in a group; for ranks of other machines, of what they told."""
-        return self.base + rank * self._rank_bytes + group * self._group_bytes
+        return self.base + self._blocks + rank * self._rank_bytes + group * self._group_bytes
 
     def shown(self, buffer: WindowBuffer, rank: int) -> int:
         """Where a rank's copy of a buffer lies in the memory that its process shows to other machines."""
-        return self._windows + self.engine.place[rank] * self.stride + self._inner[buffer.number]
+        return self.engine.place[rank] * self.stride + self._inner[buffer.number]
 
     def copy_of(self, buffer: WindowBuffer, rank: int) -> int:
         """The address of a rank's copy of a buffer, or of its stand-in."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from types import CellType, FunctionType, ModuleType
 from typing import Any, cast
@@ -11,6 +11,7 @@ from typing import Any, cast
 from tilejit.dtypes import DType
 from tilejit.errors import AliasError, ArgumentError, InvalidOperationError, OptionError, ShapeError
 from tilejit.ops.spec import OpFunction
+from tilejit.runtime.ranks.codes import codes_in, is_full
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Window, WindowBuffer
 from tilejit.types.annotations import DynVar
@@ -78,6 +79,31 @@ class Language:
         tensor = _Names(recorder, cast("Any", pld).tensor, "pld.tensor", {**{name: host[name] for name in ("alloc_window_buffer", "window")}, **collectives})
         self.pld = _Names(recorder, pld, "pld", {**host, "system": system, "tensor": tensor})
         self._by_name = {**{f"pl.{name}": value for name, value in own.items()}, **{f"pld.{name}": value for name, value in host.items()}}
+
+        self._names: dict[tuple[int, str], tuple[object, object]] = {}
+        self._cells: dict[int, tuple[CellType, CellType]] = {}
+        """Names and variables as they were when the first text of the call read them: other threads may bind them meanwhile."""
+
+    def bound(self, function: FunctionType) -> FunctionType:
+        """A function that sees stand-ins under the names that it reads, all of them as they were at the first look of the call."""
+        own = function.__globals__
+        names = {name: self._named(own, name) for code in codes_in(function.__code__) for name in code.co_names if name in own}
+        space = {"__builtins__": builtins, "__name__": function.__module__, **names}
+        cells = tuple(map(self._cell, function.__closure__ or ()))
+        made = FunctionType(function.__code__, space, function.__name__, function.__defaults__, cells)
+        made.__kwdefaults__ = function.__kwdefaults__
+        return made
+
+    def _named(self, space: dict[str, object], name: str) -> object:
+        place = id(space), name
+        if place not in self._names:
+            self._names[place] = self.replaced(space[name]), space  # which lives as long as its number is known here
+        return self._names[place][0]
+
+    def _cell(self, cell: CellType) -> CellType:
+        if id(cell) not in self._cells:
+            self._cells[id(cell)] = CellType(self.replaced(cell.cell_contents)) if is_full(cell) else cell, cell
+        return self._cells[id(cell)][0]
 
     def replaced(self, value: object) -> object:
         """What a name of the host function stands for while it runs."""
@@ -199,25 +225,3 @@ def _reduce(op: object) -> int:
 def _converted(value: Any, dtype: object) -> object:
     assert isinstance(dtype, DType)
     return float(value) if dtype.is_float else int(value)
-
-
-def bound(function: FunctionType, language: Language) -> Callable[..., object]:
-    """A function that sees stand-ins under the names that it reads."""
-    seen = language.replaced
-    names = {name: seen(function.__globals__[name]) for name in function.__code__.co_names if name in function.__globals__}
-    for inner in function.__code__.co_consts:
-        if hasattr(inner, "co_names"):
-            names.update({name: seen(function.__globals__[name]) for name in inner.co_names if name in function.__globals__})
-    space = {"__builtins__": builtins, "__name__": function.__module__, **names}
-    cells = tuple(CellType(seen(cell.cell_contents)) if _is_full(cell) else cell for cell in function.__closure__ or ())
-    made = FunctionType(function.__code__, space, function.__name__, function.__defaults__, cells)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
-
-
-def _is_full(cell: CellType) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
