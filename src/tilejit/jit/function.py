@@ -16,7 +16,7 @@ from tilejit import config as settings
 from tilejit.errors import ArgumentError, TilejitError, did_you_mean, shortened
 from tilejit.jit.bound import bound_kernels
 from tilejit.jit.cache import CacheInfo, MemoryCache
-from tilejit.jit.definition import Definition, with_defaults
+from tilejit.jit.definition import Definition, Kernel, with_defaults
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.shortcuts import Way
 from tilejit.jit.explain import Explanation, nearest
@@ -222,7 +222,7 @@ class JITFunction(FirstCalls):
         place = replace(config or RunConfig(), platform=place_of(*self._wanted(config), devices_of((*args, *kwargs.values())))[0])
         return profile(self.__name__, self._program(self._specialized(args, kwargs)), call, place, rounds)
 
-    def as_torch_op(self, name: str, *, backward: JITFunction | None = None, in_place: bool = False, config: RunConfig | None = None) -> Callable[..., Any]:
+    def as_torch_op(self, name: str, *, backward: Kernel | None = None, in_place: bool = False, config: RunConfig | None = None) -> Callable[..., Any]:
         """This kernel as the operator `namespace::name` of torch: for `torch.compile`, `torch.export` and, with a `backward` kernel, autograd.
 
         Outputs are returned; with `in_place` they are arguments that the operator writes.

@@ -21,6 +21,7 @@ from tilejit.runtime.config import RunConfig
 
 if TYPE_CHECKING:
     from tilejit.jit.function import JITFunction
+    from tilejit.jit.tune.function import Autotuned
 
 GRAD = "grad_"
 """What the name of a gradient starts with, in a kernel that is the backward of another."""
@@ -36,6 +37,8 @@ class TorchOp:
     """The arguments, in order."""
     results: tuple[str, ...]
     """Names of what is returned, in order."""
+    tuned: Autotuned | None = None
+    """What calls it with arguments that were found by trying; torch is told nothing of these."""
 
     @property
     def mutated(self) -> tuple[str, ...]:
@@ -61,13 +64,14 @@ class TorchOp:
 
     def call(self, values: Mapping[str, object]) -> Any:
         """The kernel itself."""
-        found = self.kernel(config=self.config, **values)
+        found = (self.tuned or self.kernel)(config=self.config, **values)
         self.check_count(len(cast("tuple[object, ...]", found)) if isinstance(found, tuple) else 0 if found is None else 1)
         return found
 
     def compiled(self, samples: Mapping[str, object]) -> Signature:
         """The signature of the program for such arguments."""
-        return self.kernel.compile(config=self.config, **samples).signature
+        compile = self.kernel.compile if self.tuned is None else self.tuned.compile_untuned
+        return compile(config=self.config, **samples).signature
 
     def stays_runtime(self, name: str) -> bool:
         """Whether a number is a parameter of the compiled program, so that one program serves all its values."""
@@ -94,7 +98,7 @@ class Backward:
     """By input of the forward kernel: which of the results is its gradient."""
 
 
-def as_torch_op(kernel: JITFunction, name: str, backward: object, in_place: bool, config: RunConfig | None) -> Callable[..., Any]:
+def as_torch_op(kernel: JITFunction | Autotuned, name: str, backward: object, in_place: bool, config: RunConfig | None) -> Callable[..., Any]:
     """Register `kernel` with torch under `name`."""
     try:
         from tilejit.runtime import torch_op
@@ -105,7 +109,7 @@ def as_torch_op(kernel: JITFunction, name: str, backward: object, in_place: bool
         raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
     op = op_of(kernel, in_place, config)
     derived = backward_of(op, backward, config) if backward is not None else None
-    wanted = {name: kernel} if derived is None else {name: kernel, f"{name}_backward": derived.op.kernel}
+    wanted = {name: kernel} if derived is None else {name: kernel, f"{name}_backward": derived.op.tuned or derived.op.kernel}
     for each, owner in wanted.items():
         _check_free(each, owner, torch_op.exists(each))
         _check_config(each, owner, config)
@@ -120,20 +124,20 @@ def as_torch_op(kernel: JITFunction, name: str, backward: object, in_place: bool
     return torch_op.register(name, op, derived, f"{name}_backward")
 
 
-_registered: dict[str, JITFunction] = {}
+_registered: dict[str, JITFunction | Autotuned] = {}
 """By the name of an operator: its kernel."""
 _configs: dict[str, RunConfig | None] = {}
 """By the name of an operator: how its kernel is called."""
 
 
-def _check_config(name: str, kernel: JITFunction, config: RunConfig | None) -> None:
+def _check_config(name: str, kernel: JITFunction | Autotuned, config: RunConfig | None) -> None:
     """One kernel that two places make the same operator of is called one way; that of a module that is loaded again is another one."""
     if _registered.get(name) is kernel and _configs[name] != config:
         what = f"the operator `{name}` runs `{kernel.definition.name}` with another config=: whoever calls it would get this one unnoticed"
         raise ArgumentError(what, help="choose another name, or call as_torch_op once and keep the operator")
 
 
-def _check_free(name: str, kernel: JITFunction, exists: bool) -> None:
+def _check_free(name: str, kernel: JITFunction | Autotuned, exists: bool) -> None:
     """A name has one kernel, and that of a module that is loaded again takes its place, for all who call it; another one would, unnoticed by them."""
     known = _registered.get(name)
     if not exists or (known is not None and _is_same(known, kernel)):
@@ -148,10 +152,10 @@ def _check_free(name: str, kernel: JITFunction, exists: bool) -> None:
     raise ArgumentError(what, help=f'choose another name, such as {own}.as_torch_op("{space}::{own}_2"), or call as_torch_op once and keep the operator')
 
 
-def _is_same(known: JITFunction, kernel: JITFunction) -> bool:
+def _is_same(known: JITFunction | Autotuned, kernel: JITFunction | Autotuned) -> bool:
     """Whether one is the other, or what its module has under that name since it was loaded again."""
-    if known is kernel:
-        return True
+    if known is kernel or getattr(known, "kernel", known) is getattr(kernel, "kernel", kernel):
+        return known is kernel  # else one of the two is tuned, or both are in two ways
     functions = (known.origin(), kernel.origin())
     if known._bound_as is not None or kernel._bound_as is not None or kernel_name(known.definition) != kernel_name(kernel.definition):
         return False
@@ -175,17 +179,21 @@ def _check_name(definition: Definition, name: object) -> None:
         raise ArgumentError(what, help=f'write {definition.name}.as_torch_op("mylib::{definition.name}")')
 
 
-def op_of(kernel: JITFunction, in_place: bool, config: RunConfig | None) -> TorchOp:
+def op_of(made: JITFunction | Autotuned, in_place: bool, config: RunConfig | None) -> TorchOp:
     """What torch must know of a kernel."""
-    definition = kernel.definition
-    given = tuple(param for param in definition.params if in_place or param.direction != "Out")
+    from tilejit.jit.tune.function import Autotuned
+
+    definition = made.definition
+    tuned, kernel = (made, made.kernel) if isinstance(made, Autotuned) else (None, made)
+    chosen = tuned.space.arguments if tuned is not None else ()
+    given = tuple(param for param in definition.params if (in_place or param.direction != "Out") and param.name not in chosen)
     outputs = [] if in_place else [param.name for param in definition.params if param.direction == "Out"]
     for param in given:
         _torch_type(definition, param)
     results = _in_order(outputs, _new_results(definition))
     if not results and all(param.direction == "In" for param in given):
         raise ArgumentError(f"`{definition.name}` neither returns nor writes a tensor: torch would never run it", help="give it a pl.Out parameter")
-    return TorchOp(kernel, config, given, results)
+    return TorchOp(kernel, config, given, results, tuned)
 
 
 def _in_order(outputs: Sequence[str], returned: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
@@ -262,9 +270,10 @@ def _has_default(param: JitParam) -> bool:
 def backward_of(op: TorchOp, kernel: object, config: RunConfig | None) -> Backward:
     """How a kernel serves as the backward of `op`."""
     from tilejit.jit.function import JITFunction
+    from tilejit.jit.tune.function import Autotuned
 
     forward = op.kernel.definition
-    if not isinstance(kernel, JITFunction):
+    if not isinstance(kernel, JITFunction | Autotuned):
         raise ArgumentError(f"backward= takes a kernel, got {type(kernel).__name__}", help="decorate it with @pl.jit")
     if op.mutated:
         what = f"`{forward.name}` writes its argument `{op.mutated[0]}`: torch has no gradients through what is written in place"

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArtifactError, TilejitError, TuningError, shortened
+from tilejit.errors import ArtifactError, StaleCaptureError, TilejitError, TuningError, shortened
 from tilejit.jit.bound import bound_kernels
 from tilejit.jit.definition import Kernel, replaced_part
 from tilejit.jit.disk import kernels as disk
@@ -301,6 +301,20 @@ class Autotuned(Kernel):
         kernel, chosen = self._chosen(args, kwargs, config)
         return kernel.compile(*args, config=config, **kwargs, **chosen)
 
+    def compile_untuned(self, *, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
+        """The first candidate that compiles, where there is nothing to be timed: what is right returns the same shapes."""
+        refused: TilejitError | None = None
+        for point in self.space.points():
+            kernel, chosen = self.variant(self.space[point])
+            try:
+                return kernel.compile(config=config, **kwargs, **chosen)
+            except StaleCaptureError:
+                raise
+            except TilejitError as error:
+                refused = refused or error
+        assert refused is not None  # a space has a candidate
+        raise refused
+
     def lower(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Program:
         """The program of the best candidate after the passes that print as Python."""
         kernel, chosen = self._chosen(args, kwargs, config)
@@ -325,6 +339,12 @@ class Autotuned(Kernel):
         """Where the time of the best candidate goes."""
         kernel, chosen = self._chosen(args, kwargs, config)
         return kernel.profile(*args, rounds=rounds, config=config, **kwargs, **chosen)
+
+    def as_torch_op(self, name: str, *, backward: Kernel | None = None, in_place: bool = False, config: RunConfig | None = None) -> Callable[..., Any]:
+        """As `as_torch_op` of any kernel; what is tuned is no argument of the operator, and is found when that first runs."""
+        from tilejit.jit.torch_op import as_torch_op
+
+        return as_torch_op(self, name, backward, in_place, config)
 
     def cache_clear(self, disk_too: bool = False) -> None:
         """Forget every choice and every compiled program of this process; with `disk_too` on disk as well."""
