@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, ArtifactError, StaleCaptureError, UncacheableValueError
+from tilejit.errors import ArgumentError, ArtifactError
 from tilejit.jit import looking
 from tilejit.jit.cache import MemoryCache
 from tilejit.jit.definition import Definition, Kernel
@@ -21,9 +21,9 @@ from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.extents import Extents
 from tilejit.jit.reads import facts
 from tilejit.jit.reads.answers import Answers, Table
+from tilejit.jit.reads.drift import replaced_part_of, unsteady
 from tilejit.jit.reads.manifest import Node
 from tilejit.jit.reads.scope import OldAnnotations, Reads
-from tilejit.jit.reads.spelling import shown
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.watch import FunctionState
 from tilejit.jit.specialize.arguments import BoundArguments, argument_fields
@@ -97,7 +97,7 @@ class Programs(Kernel):
         if replaced is not None:
             function, part, old = replaced
             if policy == "raise":
-                raise replaced_error(disk.kernel_name(self.definition), function, part, old)
+                raise replaced_part_of(disk.kernel_name(self.definition), function, part, old)
         if replaced is not None or (policy != "ignore" and self.definition.is_replaced):  # the latter: read before it was ever called, by one that failed
             self._start_anew()
             self._forget()
@@ -391,20 +391,3 @@ def _described(extents: Extents, bound: BoundArguments) -> dict[str, dict[str, A
     for name, signature in bound.signatures:
         arguments[name]["signature"] = signature
     return arguments
-
-
-def unsteady(definition: Definition) -> UncacheableValueError:
-    """The error for annotations that never are what they were a moment ago."""
-    return UncacheableValueError(
-        f"the annotations of `{definition.name}`, or of a helper that it calls, stand for something else each time they are read",
-        help="let them read values that stay the same",
-    )
-
-
-def replaced_error(kernel: str, function: Any, part: str, old: object) -> StaleCaptureError:
-    now = shown(getattr(function, part))
-    return StaleCaptureError(
-        f"global `{function.__qualname__}.{part}`, which kernel `{kernel}` read when it was compiled, changed from {shown(old)} to {now}",
-        help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
-        f"or call {kernel.rpartition('.')[2]}.cache_clear()",
-    )

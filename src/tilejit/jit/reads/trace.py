@@ -9,9 +9,10 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from tilejit.errors import ArtifactError, ParserTypeError, StaleCaptureError, UndefinedVariableError, UnsupportedFeatureError
+from tilejit.errors import ArtifactError, StaleCaptureError, UnsupportedFeatureError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.answers import Answers, Asked, Known, Table, Unanswered
+from tilejit.jit.reads.drift import changed_answer
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle, rebuilt
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.members import Member, Members, member_of
@@ -294,27 +295,11 @@ class Trace:
         known = self.table.get(identity)
         if known is None or known.answer == shared:
             return
-        drift = self._drift(known, shared, raw, spelled, operands)
+        kind, owner = self._root(operands)
+        drift = changed_answer(self.entry, f"{kind} `{spelled}`", owner, known.shown, raw)
         if self.policy == "raise":
             raise drift
         self.changed.append(drift)
-
-    def _drift(self, known: Known, shared: str, raw: object, spelled: str, operands: tuple[object, ...]) -> StaleCaptureError:
-        entry = self.entry
-        kernel = f"{entry.function.__module__}.{entry.function.__qualname__}"
-        kind, owner = self._root(operands)
-        where = "" if owner is entry or owner is None else f" in {owner.function.__module__}.{owner.function.__qualname__}"
-        failed = _failure(raw) if isinstance(raw, Exception) else None
-        what = f"changed from {known.shown} to {shown(raw)}"
-        if failed is not None:
-            what = f"ends in {failed} now; it was {known.shown}"
-        elif raw is MISSING or isinstance(raw, Exception):
-            what = f"was deleted; it was {known.shown}"
-        return StaleCaptureError(
-            f"{kind} `{spelled}`, which kernel `{kernel}` read{where} when it was compiled, {what}",
-            help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
-            f"or call {entry.name}.cache_clear()",
-        )
 
     def _root(self, operands: tuple[object, ...]) -> tuple[str, Definition | None]:
         """Where a chain of questions starts, in a word, and whose name it is."""
@@ -372,14 +357,6 @@ _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_
 _UNNAMED = ("len", "type", "sorted", "keys", "isinstance")
 """What is asked without a word in the text: `*` asks for the length, `**` for the keys, a container that the kernel takes over for its type, a set in order,
 `pl.constexpr[list]` for the class."""
-
-
-def _failure(error: Exception) -> str | None:
-    """What a question raised, in words; None: what it asks for is not there."""
-    found = error.__cause__ or error
-    if isinstance(found, LookupError) or (error.__cause__ is None and isinstance(error, UndefinedVariableError | ParserTypeError)):
-        return None
-    return f"{type(found).__name__}: {str(found).partition(chr(10))[0]}"
 
 
 def _written(operation: str, operands: tuple[object, ...], reference: Callable[[object], object]) -> str:
