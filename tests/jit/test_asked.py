@@ -242,12 +242,13 @@ def test_no_reference_is_lost_or_kept(make: Callable[..., Made]) -> None:
         3.0,
     )
     things = [names["helper"], names["other"], names["made"][0], kernel, X, True, None]
+    noise = [20, 20, 20, 20, 20, 1000, 1000]  # other threads of the process take and drop what is everybody's
     out = np.empty_like(X)
     kernel(X, out)
     before = [sys.getrefcount(thing) for thing in things]
     for _ in range(2000):
         kernel(X, out)
-    assert all(abs(sys.getrefcount(thing) - old) < 20 for thing, old in zip(things, before, strict=True))
+    assert all(abs(sys.getrefcount(thing) - old) < most for thing, old, most in zip(things, before, noise, strict=True))
     gone = weakref.ref(kernel)
     function = weakref.ref(names["helper"])
     names.clear()
