@@ -24,7 +24,7 @@ from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parse
 from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
-from tilejit.jit.specialize.signature import JitParam, Quoted, annotated_result, argument_node, read_params
+from tilejit.jit.specialize.signature import JitParam, Quoted, annotated_result, argument_node, described_symbol, read_params
 from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.json_text import writer
 from tilejit.lazy import lazy
@@ -149,7 +149,7 @@ class Definition:
             text = _json(rows)
         except TypeError:  # symbols, by number
             symbols: dict[int, int] = {}
-            text = json.dumps(rows, default=lambda value: [value.name, symbols.setdefault(id(value), len(symbols))])
+            text = json.dumps(rows, default=lambda value: described_symbol(value, symbols))
         return hashlib.sha256(text.encode()).hexdigest()
 
     @lazy

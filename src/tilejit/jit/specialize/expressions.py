@@ -107,8 +107,7 @@ class Expressions(Walk):
         """A dynamic symbol as a value: a read of a dimension of a parameter that carries it."""
         dim = self.dims.get(symbol.root())
         if self.in_annotation:
-            name = self.specializer.symbol_name(self.params, dim) if dim is not None else symbol.literal
-            return at(ast.Name(name, ast.Load()), node), UNKNOWN
+            return at(ast.Name(self.symbol_text(symbol), ast.Load()), node), UNKNOWN
         if dim is None:
             raise in_body(ShapeError)(
                 f"no parameter of `{self.definition.name}` has the dynamic extent `{symbol.literal}`",
@@ -116,6 +115,11 @@ class Expressions(Walk):
                 help=f"use `{symbol.literal}` in the annotation of a parameter, or bind it with x.bind_dynamic(axis, {symbol.literal})",
             )
         return self.dim_read(dim, node), Extent(dim)
+
+    def symbol_text(self, symbol: Symbol) -> str:
+        """The name of a dynamic symbol in annotations of the program."""
+        dim = self.dims.get(symbol.root())
+        return self.specializer.symbol_name(self.params, dim) if dim is not None else symbol.literal
 
     def dim_read(self, dim: DynDim, node: ast.expr) -> ast.expr:
         """`pl.tensor.dim(p, k)` of the first parameter with that extent."""

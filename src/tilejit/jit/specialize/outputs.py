@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import ShapeError
 from tilejit.jit.definition import Definition
+from tilejit.jit.specialize.declared import form_of_extent
 from tilejit.jit.specialize.edges import Edges
 from tilejit.jit.specialize.effects import Write, write_of
 from tilejit.jit.specialize.expressions import Expressions
@@ -22,7 +23,7 @@ from tilejit.jit.specialize.symbols import Symbol
 from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue, Static
 from tilejit.jit.specialize.walk import Folded
 from tilejit.ops.spec import OpFunction
-from tilejit.types.annotations import DynExpr
+from tilejit.types.annotations import DimSpec, DynExpr
 from tilejit.types.python_text import expression
 from tilejit.types.values import ANY, BufferType, Dim, TileType
 
@@ -277,6 +278,9 @@ class OutputFinder(Specializer):
 
     def described_type(self, definition: Definition, param: JitParam, types: Mapping[str, Abstract]) -> BufferType | None:
         """`pl.Out[pl.like(x)]`, `pl.Out[pl.Tensor[[x.shape[0], M * 2], x.dtype]]`; None: the annotation is none of these."""
+        tensor = param.tensor
+        if tensor is not None and tensor.shape is not None and tensor.dtype is not None:
+            return self._computed_type(definition, tensor.shape, tensor.dtype, types)
         node = _inner(definition.node_of(param).annotation)
         if isinstance(node, ast.Call) and len(node.args) == 1:
             source = node.args[0]
@@ -286,8 +290,7 @@ class OutputFinder(Specializer):
             return None
         dims, dtype = node.slice.elts[:2]
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        computed = param.tensor is not None and any(isinstance(dim, DynExpr) for dim in param.tensor.shape or ())
-        if not isinstance(dims, ast.List | ast.Tuple) or not (computed or names & {other.name for other in definition.params}):
+        if not isinstance(dims, ast.List | ast.Tuple) or not names & {other.name for other in definition.params}:
             return None
         body = self._watching(definition, types)
         ends = [body._upper(item) for item in dims.elts]  # pyright: ignore[reportPrivateUsage]
@@ -295,6 +298,14 @@ class OutputFinder(Specializer):
         if not all(ends) or not isinstance(kind, Static) or not isinstance(kind.value, DType):
             return None
         return BufferType(tuple(end.dim() for end in ends if end is not None), kind.value)
+
+    def _computed_type(self, definition: Definition, shape: Sequence[DimSpec], dtype: DType, types: Mapping[str, Abstract]) -> BufferType | None:
+        """`pl.Tensor[[M * 2, 4], pl.FP32]`, as Python evaluated it; None: nothing is computed there, or the symbols do not tell."""
+        if not any(isinstance(dim, DynExpr) for dim in shape):
+            return None
+        body = self._watching(definition, types)
+        forms = [form for dim in shape if (form := form_of_extent(dim, body)) is not None]
+        return BufferType(tuple(form.dim() for form in forms), dtype) if len(forms) == len(shape) else None
 
 
 def is_told(extent: Dim, params: Mapping[str, Abstract]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
@@ -15,6 +14,7 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.reads.plain import encode
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
+from tilejit.jit.specialize.declared import annotation_of
 from tilejit.jit.specialize.dependencies import returned_params
 from tilejit.jit.specialize.dynamic import analyse_late
 from tilejit.jit.specialize.effects import has_effects
@@ -347,8 +347,8 @@ def _parameter(param: JitParam, name: str, type: Abstract | None, names: Mapping
         annotation = _tensor_annotation(type, param.direction if body.definition.kind != "inline" else "In", names, isinstance(param.tensor, WindowAnnotation))
     elif isinstance(type, RuntimeValue) and type.dtype is not None:
         annotation = expression(f"pl.Scalar[pl.{type.dtype.name}]")
-    elif node.annotation is not None and (param.kind != "other" or param.shaped):
-        annotation = body.annotation(copy.deepcopy(node.annotation))
+    elif node.annotation is not None and (param.kind != "other" or param.stands_for is not None):
+        annotation = annotation_of(param, body, node.annotation)
     elif isinstance(type, TileType):
         annotation = _shaped_annotation("pl.Tile", type.shape, type.dtype, names)
     else:
@@ -362,7 +362,8 @@ def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mappi
     returned = returned_params(body.reads)
     place = definition.text.node
     if place.returns is not None and isinstance(definition.result, ScalarAnnotation | DType):
-        return body.annotation(copy.deepcopy(place.returns))
+        dtype = definition.result if isinstance(definition.result, DType) else definition.result.dtype
+        return relocated(expression(f"pl.Scalar[pl.{dtype.name}]"), place.returns)
     found = [types.get(name) if name is not None else None for name in returned]
     tensors = [type for type in found if isinstance(type, BufferType)]
     if not tensors or len(tensors) != len(found) or not definition.returns:

@@ -26,6 +26,8 @@ from tilejit.types.annotations import (
     ConstexprAnnotation,
     DirectedAnnotation,
     DistributedTensor,
+    DynExpr,
+    DynVar,
     InOut,
     Out,
     RuntimeMarker,
@@ -63,8 +65,8 @@ class JitParam(NamedTuple):
     """Whether it is `*args`: a tuple of all further arguments."""
     only: type | tuple[type, ...] | None = None
     """Of what class a compile-time argument must be."""
-    shaped: bool = False
-    """Whether the annotation of an open parameter describes a tile or an array."""
+    stands_for: TileAnnotation | ArrayAnnotation | type | None = None
+    """The annotation of a tile or an array, and the class that stands for a scalar."""
 
     @property
     def stays_runtime(self) -> bool:
@@ -77,9 +79,22 @@ class JitParam(NamedTuple):
         facts = None if tensor is None else [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref), type(tensor).__name__]
         only = list(map(_class_path, kinds_of(self)))
         own: list[object] = [self.kind, self.direction, facts, str(self.dtype), _class_path(self.wrap), self.keyword_only, self.optional, self.rest]
-        own += [only, self.shaped]
+        own += [only, _described(self.stands_for)]
         assert len(own) == len(self) - 2, "all but name and default: an annotation that says more is another kernel"
         return own
+
+
+def _described(annotation: TileAnnotation | ArrayAnnotation | type | None) -> object:
+    if isinstance(annotation, TileAnnotation):
+        return [list(annotation.shape), str(annotation.dtype), str(annotation.space), repr(annotation.view), repr(annotation.memref)]
+    return repr(annotation) if isinstance(annotation, ArrayAnnotation) else _class_path(annotation)
+
+
+def described_symbol(symbol: DynVar, numbers: dict[int, int]) -> list[object]:
+    """A symbol in writing: by its number, as two may have one name; what is computed from symbols by how."""
+    if isinstance(symbol, DynExpr):
+        return [symbol.op, symbol.left, symbol.right]
+    return [symbol.name, numbers.setdefault(id(symbol), len(numbers))]
 
 
 def kinds_of(param: JitParam) -> tuple[type, ...]:
@@ -191,11 +206,12 @@ def _classify(name: str, annotation: object, default: object) -> JitParam:
     if isinstance(annotation, DType):
         return JitParam(name, "scalar", dtype=annotation, default=default, optional=optional)
     if annotation is CommCtx:
-        return JitParam(name, "scalar", dtype=INT64, default=default)
+        return JitParam(name, "scalar", dtype=INT64, default=default, stands_for=CommCtx)
     if annotation is int or annotation is float or annotation is bool:
-        return JitParam(name, "scalar", default=default, optional=optional)
+        return JitParam(name, "scalar", default=default, optional=optional, stands_for=cast("type", annotation))
     wrap = annotation if isinstance(annotation, type) and hasattr(annotation, "__abi_slots__") else None
-    return JitParam(name, "other", direction, default=default, wrap=wrap, shaped=isinstance(annotation, TileAnnotation | ArrayAnnotation))
+    stands_for = annotation if isinstance(annotation, TileAnnotation | ArrayAnnotation) else None
+    return JitParam(name, "other", direction, default=default, wrap=wrap, stands_for=stands_for)
 
 
 def as_declared(number: int | float | bool, param: JitParam) -> int | float | bool:
@@ -272,7 +288,7 @@ class Quoted:
         """What they stand for, in writing; symbols by number."""
         symbols: dict[int, int] = {}
         rows = {name: _classify(name, found, _EMPTY).described() for name, found in self._found.items()}
-        return json.dumps(rows, default=lambda symbol: f"{symbol.name}#{symbols.setdefault(id(symbol), len(symbols))}")
+        return json.dumps(rows, default=lambda symbol: described_symbol(symbol, symbols))
 
     def is_changed(self) -> bool:
         """Whether they stand for something else by now."""

@@ -1,0 +1,95 @@
+"""What annotations declare, by the objects that Python made of them: names in their text may mean something else in the body, or by now."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dataclasses
+from collections.abc import Sequence
+
+from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.nodes import relocated
+from tilejit.jit.specialize.reach import Form, combined, form_of
+from tilejit.jit.specialize.signature import JitParam
+from tilejit.jit.specialize.symbols import Symbol
+from tilejit.jit.specialize.values import literal
+from tilejit.types.annotations import ArrayAnnotation, DimSpec, DynExpr, DynVar, TensorAnnotation, TileAnnotation, WindowAnnotation
+from tilejit.types.enums import TensorLayout
+from tilejit.types.python_text import expression
+from tilejit.types.values import EXTENT_OPERATIONS
+from tilejit.types.views import TileView
+
+_OPERATORS = {"add": "Add", "sub": "Sub", "mul": "Mult", "floordiv": "FloorDiv"}
+"""Operations of `DynExpr`, by the names of their `ast` classes."""
+
+
+def form_of_extent(dim: DimSpec, body: Expressions) -> Form | None:
+    """How large an annotated extent is, by the symbols that the parameters of `body` carry; None where they do not tell."""
+    if isinstance(dim, int):
+        return Form(dim)
+    if isinstance(dim, DynExpr):
+        found = combined(_OPERATORS.get(dim.op, dim.op), form_of_extent(dim.left, body), form_of_extent(dim.right, body))
+        if found is not None:
+            return found
+    symbol = body.dynamic.objects.get(id(dim))
+    held = body.dims.get(symbol.root()) if symbol is not None else None
+    return form_of(held) if held is not None else None
+
+
+def annotation_of(param: JitParam, body: Expressions, place: ast.expr) -> ast.expr:
+    """The annotation of a parameter as its object says; its text where that says more than can be written of the object."""
+    text = _text(param, body)
+    if text is None:
+        return body.annotation(copy.deepcopy(place))
+    return relocated(expression(text if param.direction == "In" else f"pl.{param.direction}[{text}]"), place)
+
+
+def _text(param: JitParam, body: Expressions) -> str | None:
+    stands_for, tensor = param.stands_for, param.tensor
+    if tensor is not None:
+        return _tensor(tensor, body)
+    if isinstance(stands_for, TileAnnotation):
+        return _tile(stands_for, body)
+    if isinstance(stands_for, ArrayAnnotation):
+        return f"pl.Array[{stands_for.extent}, pl.{stands_for.dtype.name}]"
+    if stands_for is not None:
+        return stands_for.__name__ if stands_for in (int, float, bool) else None
+    return f"pl.Scalar[pl.{param.dtype.name}]" if param.dtype is not None else None
+
+
+def _tensor(tensor: TensorAnnotation, body: Expressions) -> str | None:
+    kind = "pld.DistributedTensor" if isinstance(tensor, WindowAnnotation) else "pl.Tensor"
+    if tensor.shape is None or tensor.dtype is None:
+        return kind
+    if tensor.view is not None or tensor.memref is not None:
+        return None
+    layout = "" if tensor.layout is TensorLayout.ND else f", pl.{tensor.layout.value}"
+    return f"{kind}[{_dims(tensor.shape, body)}, pl.{tensor.dtype.name}{layout}]"
+
+
+def _tile(tile: TileAnnotation, body: Expressions) -> str | None:
+    parts = [_dims(tile.shape, body), f"pl.{tile.dtype.name}"]
+    for part in (tile.space, tile.view, tile.memref):
+        node = None if part is None else _view(part) if isinstance(part, TileView) else literal(part)
+        if part is not None and node is None:
+            return None
+        parts += [ast.unparse(node)] if node is not None else []
+    return f"pl.Tile[{', '.join(parts)}]"
+
+
+def _view(view: TileView) -> ast.expr | None:
+    given = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
+    nodes = {name: literal(value) for name, value in given.items() if value is not None}
+    keywords = [ast.keyword(name, node) for name, node in nodes.items() if node is not None]
+    return ast.Call(expression("pl.TileView"), [], keywords) if len(keywords) == len(nodes) else None
+
+
+def _dims(shape: Sequence[DimSpec], body: Expressions) -> str:
+    return f"[{', '.join(_dim(dim, body) for dim in shape)}]"
+
+
+def _dim(dim: DimSpec, body: Expressions) -> str:
+    """An extent with the names that symbols have in the program."""
+    if isinstance(dim, DynExpr):
+        return f"({_dim(dim.left, body)}) {EXTENT_OPERATIONS[dim.op].sign} ({_dim(dim.right, body)})"
+    return body.symbol_text(body.dynamic.objects.get(id(dim)) or Symbol(dim.name)) if isinstance(dim, DynVar) else str(dim)
