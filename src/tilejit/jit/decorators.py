@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FrameType, FunctionType
 from typing import cast, overload
 
 from tilejit.errors import ArgumentError, ParserSyntaxError
@@ -111,18 +112,23 @@ def _decorate(function: Callable[..., object], kind: str, options: Mapping[str, 
     if unknown:
         raise TypeError(f"runtime_scalars names `{unknown[0]}`, which is no parameter of {plain.__name__}")
     remember(plain)
-    extra = _annotation_names(plain, sys._getframe(depth).f_locals) if "<locals>" in plain.__qualname__ else {}
-    return JITFunction(Definition(plain, kind, dict(options), extra))
+    around = _annotation_names(plain, sys._getframe(depth)) if "." in plain.__qualname__ else {}
+    return JITFunction(Definition(plain, kind, dict(options), around=around))
 
 
-def _annotation_names(function: Callable[..., object], seen: Mapping[str, object]) -> dict[str, object]:
-    """Names that only string annotations of a nested function mention: Python keeps no closure for them."""
+def _annotation_names(function: FunctionType, frame: FrameType | None) -> dict[str, object]:
+    """Names of the function or class around a definition that its annotations in quotes mention: Python keeps no closure for them."""
+    texts = [annotation for annotation in function.__annotations__.values() if isinstance(annotation, str)]
+    names = {node.id for text in texts for node in ast.walk(statements(text)) if isinstance(node, ast.Name)}
     found: dict[str, object] = {}
-    for annotation in function.__annotations__.values():
-        if isinstance(annotation, str):
-            names = {node.id for node in ast.walk(statements(annotation)) if isinstance(node, ast.Name)}
-            found.update({name: seen[name] for name in names if name in seen})
-    return {name: value for name, value in found.items() if name not in function.__code__.co_freevars}
+    code = function.__code__
+    # What decorates need not be what the definition stands in: `pl.jit(make())`. The code of what does holds that of the function.
+    while names and frame is not None and frame.f_locals is not frame.f_globals and any(part is code for part in frame.f_code.co_consts):
+        seen, is_class = frame.f_locals, not frame.f_code.co_flags & inspect.CO_OPTIMIZED
+        held = names if is_class else names.difference(function.__code__.co_freevars)  # which the function follows itself
+        found = {**{name: seen[name] for name in held if name in seen}, **found}
+        frame, code = (frame.f_back if is_class else None), frame.f_code
+    return found
 
 
 jit = _Jit()

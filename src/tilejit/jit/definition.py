@@ -46,7 +46,9 @@ class Definition:
     """"orchestration", "host", "incore", "inline", "opaque" or "extern"."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Names of annotations that only the place of the definition knew, and `self` of a method."""
+    """`self` of a method, and the names around a host function of a program."""
+    around: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Names of annotations in quotes that only the place of the definition knew, as they were then. The body does not see them."""
 
     @property
     def name(self) -> str:
@@ -138,7 +140,7 @@ class Definition:
     @lazy
     def quoted(self) -> Quoted:
         """The annotations in quotes, as they were when `params` and `result` were read."""
-        return Quoted(self.namespace, frozenset(self.facts.params))
+        return Quoted(self.annotation_namespace, frozenset(self.facts.params))
 
     @lazy
     def digest(self) -> str:
@@ -185,6 +187,11 @@ class Definition:
     def namespace(self) -> Mapping[str, object]:
         return Namespace(self.function, self.extra)
 
+    @lazy
+    def annotation_namespace(self) -> Mapping[str, object]:
+        """What annotations in quotes see."""
+        return Namespace(self.function, {**self.extra, **self.around}) if self.around else self.namespace
+
     def has_word(self, word: str) -> bool:
         """Whether its lines mention a name, `super()` the class that it stands in."""
         if self._mentions(word, self.block.lines) or self._mentions(word, self._all_lines):
@@ -229,7 +236,7 @@ class Definition:
 
     def anew(self) -> Definition:
         """The same function, to be read again: its text and its defaults may have changed."""
-        return Definition(self.function, self.kind, self.options, self.extra)
+        return Definition(self.function, self.kind, self.options, self.extra, self.around)
 
     def param(self, name: str) -> JitParam:
         return next(param for param in self.params if param.name == name)

@@ -235,7 +235,8 @@ class JITFunction(FirstCalls):
         """This kernel with other defaults, and with choices of the backend replaced, by nest, as `RunConfig(schedule=…)` does for a call."""
         definition = self.definition
         options = {**definition.options, "schedule": RunConfig(schedule=schedule).schedule} if schedule else definition.options
-        return JITFunction(Definition(with_defaults(cast("FunctionType", definition.function), defaults), definition.kind, options, definition.extra))
+        function = with_defaults(cast("FunctionType", definition.function), defaults)
+        return JITFunction(Definition(function, definition.kind, options, definition.extra, definition.around))
 
     def _specialized(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Specialization:
         with asking(self) as ask:
@@ -342,7 +343,8 @@ class JITFunction(FirstCalls):
             if cache is None:
                 cache = self._class_caches[owner] = MemoryCache()
                 cache.when_cleared(self, JITFunction._forget)
-            bound = JITFunction(Definition(definition.function, definition.kind, definition.options, {**definition.extra, first: instance}), cache)
+            extra = {**definition.extra, first: instance}
+            bound = JITFunction(Definition(definition.function, definition.kind, definition.options, extra, definition.around), cache)
             bound._bound_as = (self, instance)
             self._bound_ones.add(bound)
         return bound

@@ -88,7 +88,7 @@ class Way:
 def way_of(definition: Definition, args: Sequence[object]) -> Way | None:
     """Where the shortcut of a call would be; None: it has none."""
     function = definition.function
-    if type(function) is not types.FunctionType or definition.kind != "orchestration" or definition.options or definition.extra:
+    if type(function) is not types.FunctionType or definition.kind != "orchestration" or definition.options or definition.extra or definition.around:
         return None
     code = function.__code__
     plain = function.__closure__ is None and not function.__defaults__ and not function.__kwdefaults__ and not hasattr(function, "__wrapped__")

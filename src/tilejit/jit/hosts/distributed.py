@@ -316,7 +316,7 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
     def compiled_as(kernel: JITFunction) -> stored_hosts.StoredLaunch:
         return known.get(_which(kernel)) or stored_hosts.StoredLaunch(kernel.definition.name, launch_of(kernel).params, (), digest)
 
-    host = Definition(definition.function, definition.kind, definition.options, definition.extra)  # its own calls follow what changes
+    host = Definition(definition.function, definition.kind, definition.options, definition.extra, definition.around)  # its own calls follow what changes
     _ = host.params  # as they are now
     parts = Parts(definition.name, programs, {definition.name: host}, {}, {}, {}, programs_of, compiled_as, [each.launch.kernel for each in launched])
     return DistributedCompiledProgram(parts, distributed_config(config), config)

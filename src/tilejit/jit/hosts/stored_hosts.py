@@ -52,9 +52,9 @@ class Writer:
 
     def host(self, definition: Definition) -> int:
         """The number of a host function, whose own text runs, whatever is wrapped around it."""
-        return self.function(unwrapped(definition.function), definition.extra)
+        return self.function(unwrapped(definition.function), definition.extra, definition.around)
 
-    def function(self, plain: object, extra: Mapping[str, object]) -> int:
+    def function(self, plain: object, extra: Mapping[str, object], annotated: Mapping[str, object] | None = None) -> int:
         """The number of a function; one that is wrapped around another one is written with what it wraps."""
         assert isinstance(plain, FunctionType)
         if plain in self._known:
@@ -70,7 +70,7 @@ class Writer:
         around = _named([node.args, *([node.returns] if node.returns is not None else [])])
         inside = _named(node.body) - {*plain.__code__.co_varnames, *plain.__code__.co_cellvars}
         for name in sorted(around | inside):
-            value = namespace.get(name, _NOTHING)
+            value = annotated[name] if annotated and name in annotated and name not in inside else namespace.get(name, _NOTHING)
             self._read_attributes(name, value, node)
             if value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
                 names[name] = encode(value, lambda value, name=name: self._other(f"`{name}` of `{plain.__name__}`", value))

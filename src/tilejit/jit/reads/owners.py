@@ -6,7 +6,7 @@ from typing import Any
 
 from tilejit.jit.definition import Definition
 
-OWNED = ("name", "chain", "default", "annotations")
+OWNED = ("name", "around", "chain", "default", "annotations")
 """Operations whose first operand is a kernel or helper: they ask its definition."""
 
 

@@ -35,6 +35,12 @@ def name(owner: Definition, root: str) -> object:
     return owner.namespace.get(root, MISSING)
 
 
+def around(owner: Definition, root: str, *names: str) -> object:
+    """What a chain of names leads to for an annotation in quotes that starts at a name of the function or class around the definition."""
+    found = owner.around.get(root, MISSING)
+    return MISSING if names and is_language(found) else followed(found, names)
+
+
 def default(owner: Definition, param: str) -> object:
     """A parameter's default that is no plain value."""
     return next(item.default for item in owner.params if item.name == param)
@@ -163,6 +169,7 @@ def _array(value: np.ndarray[Any, Any]) -> object:
 
 OPERATIONS: dict[str, Callable[..., object]] = {
     "name": name,
+    "around": around,
     "argument": argument,
     "default": default,
     "chain": chain,

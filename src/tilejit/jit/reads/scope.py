@@ -46,6 +46,13 @@ class Reads:
             self._used(found, sorted({_below(steps) for steps in self.definition.facts.chains.get(name, ()) if steps and steps[0][0] == "attr"}))
         return found
 
+    def around(self, name: str) -> object:
+        """What a name of the place of the definition stands for in an annotation in quotes."""
+        found = self.trace.ask("around", self._owner, name)
+        if is_language(found):
+            self._used(cast("types.ModuleType", found), sorted({path[1] for path in self.definition.quoted.chains if path[0] == name and len(path) > 1}))
+        return found
+
     def _used(self, module: types.ModuleType, names: list[str]) -> None:
         """Take note of whether these names of the language are still its own."""
         if names and vars(module).get("assigned") is not None:
@@ -99,9 +106,10 @@ class Reads:
         _, quoted = definition.digest, definition.quoted
         decided, same_as_read = quoted.decided, True
         for path, seen in list(quoted.chains.items()):  # other threads find more of them
-            if self.is_language(path[0]) and len(path) <= 2:
+            is_around = path[0] in definition.around
+            if is_language(self.around(path[0]) if is_around else self.name(path[0])) and len(path) <= 2:
                 continue  # one question tells of all names of the language
-            found = self.chain(path)
+            found = self.trace.ask("around", self._owner, *path) if is_around else self.chain(path)
             decided = decided and (found is MISSING or is_plain(found) or isinstance(found, DynVar))
             same_as_read = same_as_read and (not decided or found is seen or (is_plain(found) and is_plain(seen) and same(found, seen)))
         if not decided:

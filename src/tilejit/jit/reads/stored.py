@@ -11,7 +11,7 @@ from tilejit.jit.reads.questions import OPERATORS, is_language
 
 _MANY = 1 << 30
 _COUNTS = {
-    "name": (2, 2), "argument": (1, 1), "default": (2, 2),
+    "name": (2, 2), "around": (2, _MANY), "argument": (1, 1), "default": (2, 2),
     "chain": (2, _MANY), "annotations": (1, 1), "assigned": (2, _MANY), "attr": (2, 2), "item": (2, 2), "call": (3, 3),
     "operator": (2, 3), "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1),
 }  # fmt: skip
@@ -38,4 +38,4 @@ def named_by(operation: str, operands: Sequence[Any]) -> Sequence[object]:
     """The names in a question, all of which must occur in the kernel's text."""
     if operation == "call":
         return () if is_handle(operands[0]) else (str(getattr(operands[0], "__name__", "")),)
-    return operands[1:] if operation in ("name", "chain", "attr") else ()
+    return operands[1:] if operation in ("name", "around", "chain", "attr") else ()

@@ -38,6 +38,8 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
     """Words that stay the same as long as the answer does, in the order they must be compared; None where only asking tells."""
     if operation == "name":
         return held_words(name_words(operands[0].namespace, operands[1]), answer)
+    if operation == "around":
+        return _chain_words(operands[0].annotation_namespace, operands[1], operands[2:])
     if operation == "chain":
         return _chain_words(operands[0].namespace, operands[1], operands[2:])
     if operation == "attr" and is_plain(operands[0]) and not is_open(operands[0], operands[1]):
@@ -68,7 +70,7 @@ def _language_words(module: types.ModuleType, names: tuple[str, ...]) -> list[Wo
 
 def _annotation_words(definition: Definition) -> list[Word] | None:
     """Words of all names in annotations in quotes, where they lead to what never changes and nothing else decides."""
-    quoted, namespace = definition.quoted, cast("Namespace", definition.namespace)
+    quoted, namespace = definition.quoted, cast("Namespace", definition.annotation_namespace)
     if not quoted.decided:
         return None
     parts: list[list[Word] | None] = []

@@ -75,7 +75,7 @@ class Expressions(Walk):
                 what = f"`{node.id}` stands for an object of Python, and which one it is here is known only at run time"
                 raise self.located(NeedsTurns(what, help="give it another name there, or decide while compiling"), node)
             return self._typed_scalar(node) or (same, held)
-        value = self.reads.name(node.id)
+        value = self.reads.around(node.id) if self.in_annotation and node.id in self.definition.around else self.reads.name(node.id)
         if value is MISSING:
             inner = next((part for part in self.definition.tree.nodes[1:] if isinstance(part, ast.FunctionDef) and part.name == node.id), None)
             if inner is not None:
@@ -96,6 +96,10 @@ class Expressions(Walk):
             return None
         text = f"pl.const({ast.unparse(number_node(value.value))}, pl.{dtype.name})"
         return relocated(expression(text), node), Static(value.value, local=True, dtype=dtype)
+
+    def place_around(self, name: str) -> None:
+        """Let a name stand for what it is around the definition, as it does in an annotation in quotes."""
+        self.substituted[name] = self._captured(ast.Name(name, ast.Load()), self.reads.around(name), ast.Name(name, ast.Load()))
 
     def _captured(self, same: ast.expr, value: object, node: ast.expr) -> Folded:
         if isinstance(value, DynVar):

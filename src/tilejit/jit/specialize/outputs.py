@@ -293,6 +293,8 @@ class OutputFinder(Specializer):
         if not isinstance(dims, ast.List | ast.Tuple) or not names & {other.name for other in definition.params}:
             return None
         body = self._watching(definition, types)
+        for name in sorted(names & definition.around.keys() - {other.name for other in definition.params}):
+            body.place_around(name)
         ends = [body._upper(item) for item in dims.elts]  # pyright: ignore[reportPrivateUsage]
         kind = body.fold(dtype)[1]
         if not all(ends) or not isinstance(kind, Static) or not isinstance(kind.value, DType):
