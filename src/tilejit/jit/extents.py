@@ -68,7 +68,7 @@ class Extents:
             return ()
         rank = len(argument.shape)
         if not all(-rank <= axis < rank for axis in self._axes[param]):
-            self.known(self.trace)[self.trace.entry].axes(param, rank)  # says where it is declared
+            self.known(self.trace)[self.trace.entry].axes(param, {param: rank})  # says where it is declared
         return [axis % rank for axis in self._axes[param]]
 
     def known(self, trace: Trace) -> Mapping[Definition, Dynamic]:
