@@ -7,6 +7,7 @@ import pytest
 
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import ShapeError
+from tilejit.jit.function import JITFunction
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -74,3 +75,43 @@ def test_a_kernel_for_any_rank_is_called_with_several(make_kernel: MakeKernel) -
         assert kernel(zeros(5, 2), zeros(3, 5))[0, 0] == 35
         with pytest.raises(ShapeError, match="is 7 in dim 0 of `q` but 8 in dim 0 of `x`"):  # one symbol here, whichever parameter comes first
             kernel(zeros(7, 2), zeros(8))
+
+
+# symbols that are others by now -----------------------------------------------------------------------------------------------
+
+BOUND = """
+    class Symbols:
+        a, b = pl.dynamic("N"), pl.dynamic("N")
+    A, B, at = Symbols.a, Symbols.b, Symbols()
+    @pl.jit
+    def kernel(x: pl.Tensor, y: pl.Tensor, w: float, out: pl.Out[pl.Tensor]):
+        x.bind_dynamic(0, FIRST)
+        y.bind_dynamic(0, SECOND)
+        out.bind_dynamic(0, FIRST)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + pl.cast(SECOND, pl.FP32) * w
+"""
+
+
+def swapped(kernel: JITFunction) -> None:
+    names = kernel.definition.function.__globals__
+    names["A"], names["B"] = names["B"], names["A"]
+    names["at"].a, names["at"].b = names["at"].b, names["at"].a
+
+
+@pytest.mark.parametrize(("first", "second"), [("A", "B"), ("at.a", "at.b")])
+def test_names_swap_their_symbols(first: str, second: str, make_kernel: MakeKernel) -> None:
+    text = BOUND.replace("FIRST", first).replace("SECOND", second)
+    kernel = make_kernel(text)
+    assert kernel(zeros(5, 8), zeros(7, 8), 1.0)[0, 0] == 7
+    swapped(kernel)
+    assert [kernel(zeros(5, 8), zeros(7, 8), w)[0, 0] for w in (1.0, 3.0)] == [7, 21]
+    assert make_kernel(text)(zeros(5, 8), zeros(7, 8), 3.0)[0, 0] == 21  # from disk
+
+
+def test_a_symbol_is_made_again(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(BOUND.replace("FIRST", "A").replace("SECOND", "B"))
+    assert kernel(zeros(5, 8), zeros(7, 8), 1.0)[0, 0] == 7
+    names = kernel.definition.function.__globals__
+    names["B"] = type(names["B"])("N")
+    assert [kernel(zeros(5, 8), zeros(7, 8), w)[0, 0] for w in (1.0, 3.0)] == [7, 21]
