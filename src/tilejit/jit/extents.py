@@ -21,6 +21,7 @@ from tilejit.jit.specialize.dependencies import reachable
 from tilejit.jit.specialize.dynamic import analyse, annotated, may_be_dynamic
 from tilejit.jit.specialize.symbols import Dynamic
 from tilejit.runtime.store.entry import CacheEntry
+from tilejit.types.annotations import DynVar
 
 Axes = Mapping[str, Sequence[int]]
 """Parameter → its dynamic axes, as they were declared: negative ones count from the end."""
@@ -68,12 +69,15 @@ class Extents:
             return ()
         rank = len(argument.shape)
         if not all(-rank <= axis < rank for axis in self._axes[param]):
-            self.known(self.trace)[self.trace.entry].axes(param, rank)  # says where it is declared
+            self.known(self.trace)[self.trace.entry].axes(param, {param: rank})  # says where it is declared
         return [axis % rank for axis in self._axes[param]]
 
     def known(self, trace: Trace) -> Mapping[Definition, Dynamic]:
-        """Those of the entry and its helpers."""
-        return self._known if self._known is not None else analyse(trace)
+        """Those of the entry and its helpers. They know symbols by identity, and the names of `trace` may stand for other ones by now, which agree with those
+        of then in all that was asked: then the text is walked for these."""
+        if self._known is None or any(found is not raw and isinstance(raw, DynVar) for found, raw in zip(trace.objects, self.trace.objects, strict=False)):
+            return analyse(trace)
+        return self._known
 
 
 # on disk --------------------------------------------------------------------------------------------------------------------

@@ -243,8 +243,8 @@ class _Walker:
                 self._declare(self._extent(held.get(name), axis), instance, partial(self.definition.span, call))
         for param in helper.params:
             if param.direction != "In" and param.name not in held and param.tensor is not None and param.tensor.shape is not None:
-                own = self.known[helper].axes(param.name, len(param.tensor.shape))
-                held[param.name] = _Local(tuple(here.get(own[axis].root()) if axis in own else None for axis in range(len(param.tensor.shape))))
+                own = self.known[helper].axes(param.name, {param.name: len(param.tensor.shape)})
+                held[param.name] = _Local(tuple(here.get(own[axis]) if axis in own else None for axis in range(len(param.tensor.shape))))
         returned = tuple(held.get(name) if name is not None else None for name in returned_params(Reads(self.reads.trace, helper)))
         return returned or (None,)
 

@@ -286,7 +286,8 @@ def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held:
             span=caller.definition.span(place),
             help=f"annotate the parameter: {param.name}: pl.Tensor[[rows, columns], dtype]",
         )
-    declared = caller.specializer.dynamic(helper).axes(param.name, len(shape))
+    ranks = {name: len(other.shape) for name, other in held.items() if isinstance(other, (BufferType, TileType))}
+    declared = caller.specializer.dynamic(helper).axes(param.name, ranks | {param.name: len(shape)})
     dims: list[int | DynDim] = []
     for axis, dim in enumerate(shape):
         if axis in declared:

@@ -232,8 +232,9 @@ class OutputFinder(Specializer):
 
     def declared_axes(self, definition: Definition, name: str, rank: int, types: Mapping[str, Abstract]) -> Mapping[int, Dim]:
         """Extents of an output that the body makes dynamic, as other parameters have them."""
-        body = self._watching(definition, types)
-        return {axis: body.dims[symbol.root()] for axis, symbol in self.dynamic(definition).axes(name, rank).items() if symbol.root() in body.dims}
+        body, declared = self._watching(definition, types), self.dynamic(definition)
+        declared.axes(name, {name: rank})  # says which of them it does not have
+        return {axis % rank: body.dims[symbol.root()] for axis, symbol in declared.dims.get(name, {}).items() if symbol.root() in body.dims}
 
     def missing_type(self, caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> BufferType | None:
         found = self.output_type(helper, param, held)

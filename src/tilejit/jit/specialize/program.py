@@ -265,8 +265,8 @@ def bind_symbols(body: Expressions, types: Mapping[str, Abstract]) -> None:
     for param in body.definition.params:
         type = types.get(param.name)
         if isinstance(type, BufferType):
-            for axis, symbol in body.dynamic.axes(param.name, len(type.shape)).items():
-                dim = type.shape[axis]
+            for axis, symbol in body.dynamic.dims.get(param.name, {}).items():
+                dim = type.shape[axis] if -type.rank <= axis < type.rank else None
                 if isinstance(dim, DynDim):
                     body.dims.setdefault(symbol.root(), dim)
 

@@ -40,7 +40,8 @@ def find_outputs(trace: Trace, known: Mapping[Definition, Dynamic], bound: Bound
         described = finder.described_type(entry, entry.param(name), types)
         if described is not None:
             found[name] = _as_argument(described)
-    types.update({name: _tensor_meta(finder, name, argument).type() for name, argument in found.items()})
+    ranks = _ranks({**bound.arguments, **found})
+    types.update({name: _tensor_meta(finder, name, argument, ranks).type() for name, argument in found.items()})
     unknown = [name for name in bound.omitted if name not in found]
     try:
         inferred = output_types(finder, types, unknown) if unknown else {}
@@ -96,18 +97,24 @@ def _overrides(entry: Definition, name: str, argument: object) -> bool:
 
 
 def _metas(specializer: Specializer, bound: BoundArguments) -> dict[str, ArgumentMeta]:
-    return {name: _meta(specializer, name, argument) for name, argument in bound.arguments.items()}
+    ranks = _ranks(bound.arguments)
+    return {name: _meta(specializer, name, argument, ranks) for name, argument in bound.arguments.items()}
 
 
-def _meta(specializer: Specializer, name: str, argument: Argument) -> ArgumentMeta:
+def _ranks(arguments: Mapping[str, Argument]) -> dict[str, int]:
+    """Of the parameters that are tensors: which symbols are one follows from all of them."""
+    return {name: len(argument.shape) for name, argument in arguments.items() if isinstance(argument, TensorArgument)}
+
+
+def _meta(specializer: Specializer, name: str, argument: Argument, ranks: Mapping[str, int]) -> ArgumentMeta:
     if isinstance(argument, Bundle):
-        members = [_meta(specializer, flat, member) for flat, member in zip(argument.names, argument.members, strict=True)]
+        members = [_meta(specializer, flat, member, ranks) for flat, member in zip(argument.names, argument.members, strict=True)]
         return Bundle(argument.kind, argument.names, tuple(members), argument.keys)
-    return _tensor_meta(specializer, name, argument) if isinstance(argument, TensorArgument) else argument
+    return _tensor_meta(specializer, name, argument, ranks) if isinstance(argument, TensorArgument) else argument
 
 
-def _tensor_meta(specializer: Specializer, name: str, argument: TensorArgument) -> TensorMeta:
-    dynamic = specializer.dynamic(specializer.entry).axes(name, len(argument.shape))
+def _tensor_meta(specializer: Specializer, name: str, argument: TensorArgument, ranks: Mapping[str, int]) -> TensorMeta:
+    dynamic = specializer.dynamic(specializer.entry).axes(name, {**ranks, name: len(argument.shape)})
 
     def dim_of(axis: int, dim: int | DynVar) -> int | DynDim:
         if isinstance(dim, _OutputDim):
