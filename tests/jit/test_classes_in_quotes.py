@@ -36,12 +36,13 @@ def modes_of(*values: int) -> Any:
 
 Image: Any = image_of(2)
 CLASSES: Any = {}
+FIRST: Any = 0
 shapes: Any = types.ModuleType("shapes")
 Mode: Any = modes_of(1)
 
 
 def write_image(by: int) -> type:
-    globals()["Image"] = CLASSES[0] = shapes.Image = image_of(by)
+    globals()["Image"] = CLASSES[FIRST] = shapes.Image = image_of(by)
     return shapes.Image
 
 
@@ -53,7 +54,7 @@ def of_a_module(x: shapes.Image, out: pl.Out[pl.Tensor]):
     out[:] = x * 1.0
 
 
-def of_a_container(x: CLASSES[0], out: pl.Out[pl.Tensor]):
+def of_a_container(x: CLASSES[FIRST], out: pl.Out[pl.Tensor]):
     out[:] = x * 1.0
 
 
