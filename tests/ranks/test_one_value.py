@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,37 @@ def test_constants_that_look_alike_are_told_apart() -> None:
     x = X[:16].reshape(2, 8)
     for _ in range(2):
         np.testing.assert_array_equal(both(x, config=on(2)), x * np.array([[1], [2]], np.float32))
+
+
+@pl.jit
+def times_a_constant(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], by: float):
+    y[:] = x * by
+
+
+WEIGHTS = np.array([2.0, 3.0, -0.0, 0.0])
+
+
+@pytest.mark.parametrize("made", [np.float64, lambda value: Unit(float(value)), float, np.float32])
+def test_constants_that_live_no_longer_than_their_launch_are_told_apart(made: Callable[[object], float]) -> None:
+    @pl.jit.host
+    def each(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            times_a_constant(x[r], y[r], made(WEIGHTS[r]), device=r)
+
+    x = np.ones((4, 8), np.float32)
+    for _ in range(3):
+        found = each(x, config=on(4))[:, 0]
+        np.testing.assert_array_equal(found, WEIGHTS)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(WEIGHTS))
+
+
+def test_a_compiled_host_function_tells_such_constants_apart() -> None:
+    @pl.jit.host
+    def each(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            times_a_constant(x[r], y[r], WEIGHTS[r], device=r)
+
+    x = np.ones((2, 8), np.float32)
+    compiled = each.compile(x, config=on(2))
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(x)[:, 0], [2, 3])

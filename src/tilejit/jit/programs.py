@@ -341,6 +341,9 @@ class Programs(Kernel):
     def _walked_extents(self, trace: Trace) -> tuple[Extents, Trace]:
         known = self._extents if trace.entry is self.definition else Node[Extents]()
         found, walk = known.found(trace)
+        for definition, number in walk.definitions.items():
+            if number and trace.policy != "ignore" and definition.quoted.names_other_classes():
+                raise OldAnnotations(walk.objects[number])
         if found is None or found.definitions != frozenset(walk.definitions):  # a helper of the same text may have taken another's place
             found = Extents(trace)
             walk = found.trace

@@ -6,7 +6,7 @@ import ast
 import inspect
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.errors import ArgumentError, PlatformError, did_you_mean
@@ -39,6 +39,8 @@ class TorchOp:
     """Names of what is returned, in order."""
     tuned: Autotuned | None = None
     """What calls it with arguments that were found by trying; torch is told nothing of these."""
+    forward: TorchOp | None = None
+    """Of a backward: whose. What a call of that one left out is None for this one, and found when it runs."""
 
     @property
     def mutated(self) -> tuple[str, ...]:
@@ -47,18 +49,28 @@ class TorchOp:
     @property
     def schema(self) -> str:
         """The signature in torch's own notation."""
-        needed = max((index for index, param in enumerate(self.params) if not _has_default(param)), default=-1)
-        given = [self._argument(param, index > needed) for index, param in enumerate(self.params)]
+        left_out = self.left_out
+        given = [self._argument(param, param.name in left_out) for param in self.params]
         returned = ", ".join("Tensor" for _ in self.results)
         return f"({', '.join(given)}) -> {returned if len(self.results) == 1 else f'({returned})'}"
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Which arguments a call may leave out: those at the end that have a default."""
+        needed = max((index for index, param in enumerate(self.params) if not _has_default(param)), default=-1)
+        return frozenset(param.name for param in self.params[needed + 1 :])
 
     def _argument(self, param: JitParam, can_be_left_out: bool) -> str:
         """None stands for the default: torch leaves out what equals a default of the schema, as 0.0 equals -0.0, and the kernel's may be another by then."""
         kind = f"Tensor(a_{param.name}!)" if param.name in self.mutated else _torch_type(self.kernel.definition, param)
-        return f"{kind}? {param.name}=None" if can_be_left_out else f"{kind} {param.name}"
+        if can_be_left_out:
+            return f"{kind}? {param.name}=None"
+        return f"{kind}? {param.name}" if self.forward is not None and param.name in self.forward.left_out else f"{kind} {param.name}"
 
     def default(self, name: str) -> object:
-        """What the kernel takes where an argument was left out, now."""
+        """What the kernel takes where an argument was left out, now; a backward takes what its forward does."""
+        if self.forward is not None and name in self.forward.left_out:
+            return self.forward.default(name)
         self.kernel._follow(self.kernel._policy())
         return self.kernel.definition.param(name).default
 
@@ -278,7 +290,7 @@ def backward_of(op: TorchOp, kernel: object, config: RunConfig | None) -> Backwa
     if op.mutated:
         what = f"`{forward.name}` writes its argument `{op.mutated[0]}`: torch has no gradients through what is written in place"
         raise ArgumentError(what, help="make it a pl.Out parameter, which is returned")
-    derived = op_of(kernel, in_place=False, config=config)
+    derived = replace(op_of(kernel, in_place=False, config=config), forward=op)
     if derived.mutated:
         raise ArgumentError(f"the backward `{kernel.definition.name}` writes its argument `{derived.mutated[0]}`", help="make it a pl.Out parameter")
     inputs = {param.name: param for param in op.params}

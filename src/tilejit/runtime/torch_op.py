@@ -79,11 +79,19 @@ def check_alike(name: str, op: Op, gradient: Gradient | None = None) -> None:
         return
     if (known.op.schema, tuple(known.op.mutated), known.gradient is None) == (op.schema, tuple(op.mutated), gradient is None):
         if len(op.results) < 2 or tuple(known.op.results) == tuple(op.results):
-            return
-        what = f"the operator `{name}` returns {', '.join(op.results)} now, and graphs take what it returns for {', '.join(known.op.results)}"
+            if gradient is None or known.gradient is None or _roles(gradient) == _roles(known.gradient):
+                return
+            what = f"the backward of the operator `{name}` takes or gives something else now, and graphs know both by their places"
+        else:
+            what = f"the operator `{name}` returns {', '.join(op.results)} now, and graphs take what it returns for {', '.join(known.op.results)}"
     else:
         what = f"the operator `{name}` takes other arguments now, or has a gradient where it had none"
     raise ArgumentError(what, help="choose another name, or start a new process: torch and compiled graphs hold on to the one that there is")
+
+
+def _roles(gradient: Gradient) -> object:
+    """What a graph knows the arguments and results of a backward for; a single result has no name in the schema."""
+    return tuple(gradient.sources), dict(gradient.gradients)
 
 
 def register(name: str, op: Op, gradient: Gradient | None = None, backward: str = "") -> Callable[..., Any]:
@@ -195,15 +203,28 @@ def _keep(op: Op, gradient: Gradient, ctx: Any, inputs: tuple[object, ...], outp
             help = f"give the backward a parameter grad_{param.name}: pl.Out[pl.Tensor], or pass {param.name}.detach()"
             raise ArgumentError(f"`{param.name}` requires grad, but the backward gives no gradient for it", help=help)
     outputs = output if isinstance(output, tuple) else (output,)
-    there = {"input": _by_name(op, inputs), "output": dict(zip(op.results, outputs, strict=True))}
-    kept = [there[kind][name] for kind, name in gradient.sources if kind != "grad"]
+    given = dict(zip((param.name for param in op.params), inputs, strict=False))
+    # A graph is traced once and runs later: what was left out is for the backward to find when it runs, as it is for the forward.
+    inputs_now = given if _is_traced() else _by_name(op, inputs)
+    there = {"input": inputs_now, "output": dict(zip(op.results, outputs, strict=True))}
+    kept = [there[kind].get(name) for kind, name in gradient.sources if kind != "grad"]
     ctx.save_for_backward(*[value for value in kept if isinstance(value, torch.Tensor)])
-    ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in kept]
+    ctx.kept = [_SAVED if isinstance(value, torch.Tensor) else value for value in kept]
+
+
+_SAVED = object()
+"""Stands for a tensor, which autograd keeps."""
+_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack  # type: ignore[attr-defined]
+
+
+def _is_traced() -> bool:
+    """Whether a call may be one that torch writes down, to run it later."""
+    return _modes() > 0
 
 
 def _backward(op: Op, gradient: Gradient, compute: Callable[..., Any], ctx: Any, grads: tuple[torch.Tensor, ...]) -> tuple[object, ...]:
     tensors = iter(ctx.saved_tensors)
-    kept = iter([next(tensors) if number is None else number for number in ctx.numbers])
+    kept = iter([next(tensors) if value is _SAVED else value for value in ctx.kept])
     by_output = dict(zip(op.results, grads, strict=True))
     found = compute(*[by_output[name] if kind == "grad" else next(kept) for kind, name in gradient.sources])
     results = found if isinstance(found, tuple | list) else (found,)

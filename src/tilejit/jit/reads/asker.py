@@ -12,7 +12,7 @@ from typing import Any, cast
 from tilejit.jit.reads.members import member_of
 from tilejit.jit.reads.owners import OWNED, maybe_definition
 from tilejit.jit.reads.plain import defining_module, is_plain, same
-from tilejit.jit.reads.questions import MISSING, OPERATIONS, OPERATORS, answered, holds_made, is_language
+from tilejit.jit.reads.questions import AGAIN, MISSING, OPERATORS, answered, holds_made, is_language
 from tilejit.runtime.call.bindings import Word
 from tilejit.types.annotations import Once, Untracked
 
@@ -222,7 +222,7 @@ class _Writer:
             given = [f"*{texts[1]}"] * bool(step.operands[1]) + [f"**{texts[2]}"] * bool(step.operands[2])
             return f"{texts[0]}({', '.join(given)})"
         given = f"{self.bound(f'm{place}_{number}', step.operands)}, ({', '.join(texts)},)"
-        again = f"{self.bound(f'q_{operation}', OPERATIONS[operation])}({', '.join(texts)})"
+        again = f"{self.bound(f'q_{operation}', AGAIN[operation])}({', '.join(texts)})"
         if any(map(holds_made, step.operands)):
             again = f"answered('{operation}', {given})"
         if step.once:  # of a function, or with an argument, that is another one now it is the first time

@@ -72,6 +72,12 @@ def quoted(owner: Definition) -> str:
     return owner.quoted.described_now()
 
 
+def quoted_here(owner: Definition) -> object:
+    """The same for one process: MISSING where they name other classes by now, though of the same names, so that the function has to be read again."""
+    told = owner.quoted.told_now()
+    return MISSING if told is None else told
+
+
 def is_language(value: object) -> bool:
     """Whether a value is our own package, or a module of ours under another name (`tilejit.compat`): then what is in it is no read."""
     if not isinstance(value, types.ModuleType):
@@ -185,12 +191,16 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "content": content,
 }
 """All of them. Those that take a `path` use it for messages only."""
+AGAIN = {**OPERATIONS, "annotations": quoted_here}
+"""How warm calls ask them."""
 
-def answered(operation: str, operands: Sequence[object], raws: Sequence[object], path: str | None = None) -> object:
+def answered(
+    operation: str, operands: Sequence[object], raws: Sequence[object], path: str | None = None, operations: Mapping[str, Callable[..., object]] = OPERATIONS
+) -> object:
     """The answer to a question. Lists and dicts that the kernel made itself must come back as they were given: it knows of no change in them."""
     made = [*_made(operands, raws)] if len(operands) == len(raws) else []
     before = [_members(one) for one in made]
-    answer = OPERATIONS[operation](*raws) if path is None else OPERATIONS[operation](*raws, path=path)
+    answer = operations[operation](*raws) if path is None else operations[operation](*raws, path=path)
     for one, members in zip(made, before, strict=True):
         now = _members(one)
         if len(now) != len(members) or any(map(python_operator.is_not, now, members)):

@@ -113,6 +113,8 @@ class Reads:
             decided = decided and (found is MISSING or is_plain(found) or isinstance(found, DynVar))
             same_as_read = same_as_read and (not decided or found is seen or (is_plain(found) and is_plain(seen) and same(found, seen)))
         if not decided:
+            if self.trace.policy != "ignore" and quoted.names_other_classes():  # no question tells, nor is it a drift: what a program holds is the same
+                raise OldAnnotations(self.trace.raw(self._owner))
             same_as_read = self.trace.ask("annotations", self._owner) == quoted.described()
         if not same_as_read and (self.trace.policy != "ignore" or not self.trace.table):
             raise OldAnnotations(self.trace.raw(self._owner))

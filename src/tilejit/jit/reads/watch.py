@@ -16,7 +16,7 @@ from tilejit.jit.reads.asker import Number, Questions, Same, Step, agrees, asker
 from tilejit.jit.reads.handles import Handle, is_handle, number_of, rebuilt
 from tilejit.jit.reads.members import Member, member_of
 from tilejit.jit.reads.owners import maybe_definition, owner_first
-from tilejit.jit.reads.questions import MISSING, answered
+from tilejit.jit.reads.questions import AGAIN, MISSING, answered
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import is_same, words_of
 from tilejit.lazy import lazy
@@ -259,7 +259,8 @@ def _learned(steps: Sequence[Step], objects: Sequence[object]) -> _Learned:
 
 
 def _evaluated(step: Step, objects: list[object]) -> object:
-    return answered(step.operation, step.operands, owner_first(step.operation, tuple(_filled(operand, objects) for operand in step.operands)))
+    raws = owner_first(step.operation, tuple(_filled(operand, objects) for operand in step.operands))
+    return answered(step.operation, step.operands, raws, operations=AGAIN)
 
 
 def _numbered(operand: object, steps: Sequence[Step]) -> object:

@@ -7,6 +7,7 @@ import functools
 import inspect
 import json
 import keyword
+import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import FunctionType as PythonFunction
@@ -261,6 +262,7 @@ class Quoted:
         self._params = params
         self._texts: dict[str, str] = {}
         self._found: dict[str, object] = {}
+        self._read: dict[str, JitParam] = {}
         self.chains: dict[Path, object] = {}
         """Chains of names, with what they led to."""
         self.decided = True
@@ -285,26 +287,57 @@ class Quoted:
         return found
 
     def described(self) -> str:
-        """What they stand for, in writing; symbols by number."""
+        """What they stand for, in writing; symbols by number, classes by where they stand, which other processes know too."""
         symbols: dict[int, int] = {}
-        rows = {name: _classify(name, found, _EMPTY).described() for name, found in self._found.items()}
+        rows = {name: param.described() for name, param in self._classified().items()}
         return json.dumps(rows, default=lambda symbol: described_symbol(symbol, symbols))
+
+    def _classified(self) -> dict[str, JitParam]:
+        self._read |= {name: _classify(name, found, _EMPTY) for name, found in list(self._found.items()) if name not in self._read}
+        return dict(self._read)
 
     def is_changed(self) -> bool:
         """Whether they stand for something else by now."""
-        if not self._texts or (self.decided and all(followed(self._namespace.get(path[0], MISSING), path[1:]) is value for path, value in self.chains.items())):
-            return False
-        return self.described_now() != self.described()
+        return not self._leads_on() and (self.names_other_classes() or self.described_now() != self.described())
+
+    def _leads_on(self) -> bool:
+        """Whether nothing of what they put together has changed."""
+        if not self._texts:
+            return True
+        ends = list(self.chains.items())  # other threads find more of them
+        same = self.decided and all(followed(self._namespace.get(path[0], MISSING), path[1:]) is value for path, value in ends)
+        return same and not any(hasattr(type(value), "__getitem__") and not isinstance(value, type | tuple) for _, value in ends)  # somebody's containers
+
+    def names_other_classes(self) -> bool:
+        """Whether classes that they name have been written again since, under the same names: by a cell of a notebook, or a module that is loaded again."""
+        return not self._leads_on() and self.told_now() is None
 
     def described_now(self) -> str:
         """The same, evaluated again; an error is one more thing that it can be."""
-        again = Quoted(self._namespace, self._params)
         try:
-            for name, text in self._texts.items():
-                again.evaluate(name, text)
-            return again.described()
+            return self._again().described()
         except TilejitError as error:
             return f"error: {error}"
+
+    def told_now(self) -> str | None:
+        """The same in this process, where a class is itself and no other of its name: None where they name others than those that were read."""
+        try:
+            now = self._again()
+            if not self._has_classes_of(now) and now._has_classes_of(self._again()):  # else each look makes new ones
+                return None
+            return now.described()
+        except TilejitError as error:
+            return f"error: {error}"
+
+    def _again(self) -> Quoted:
+        again = Quoted(self._namespace, self._params)
+        for name, text in list(self._texts.items()):
+            again.evaluate(name, text)
+        return again
+
+    def _has_classes_of(self, other: Quoted) -> bool:
+        one, two = ([cls for param in quoted._classified().values() for cls in (param.wrap, *kinds_of(param))] for quoted in (self, other))
+        return len(one) == len(two) and all(map(operator.is_, one, two))
 
 
 class _Written(NamedTuple):

@@ -220,7 +220,7 @@ class Recorder:
 
     def _entry(self, target: Launchable, values: dict[str, object]) -> CompiledEntry:
         given = [(param, values[param.name]) for param in target.params]
-        key = (target.name, id(target), *(type_of(param, value) for param, value in given))
+        key = (target, *(type_of(param, value) for param, value in given))
         known = self.compiled.get(key)
         if known is not None and known.holds():
             return known.entry

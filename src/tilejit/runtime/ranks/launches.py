@@ -144,13 +144,30 @@ def is_constant(param: LaunchParam, value: object) -> bool:
     return param.kind == "open" and (value is None or isinstance(value, bool | float | str))
 
 
-_PLAIN = frozenset({type(None), bool, float, str})
+_WRITTEN: dict[type, Callable[[Any], str]] = {type(None): repr, bool: repr, float: float.hex, str: str.__str__, np.float64: float.hex, np.str_: str.__str__}
+"""How constants are written so that two differ if and only if they do."""
+
+
+class _Itself:
+    """A constant of a class of the user's, which may write different values alike: known as the object, which lives as long as what knows it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other._value is self._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
 
 
 def type_of(param: LaunchParam, value: object) -> object:
     """What the compiled function depends on."""
     if is_constant(param, value):
-        return (type(value), repr(value) if type(value) in _PLAIN else id(value))  # a class of the user's may write different values alike
+        write = _WRITTEN.get(type(value))
+        return (type(value), write(value)) if write is not None else _Itself(value)
     if isinstance(value, Window):
         return ("window", value.shape, value.dtype)
     if isinstance(value, HostTensor):
