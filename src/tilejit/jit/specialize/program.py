@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
@@ -39,7 +40,12 @@ class ProgramFunction(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def members(self) -> tuple[str, ...]: ...
+
     def as_python(self, prefix: str = "pl", concise: bool = False) -> str: ...
+
+    def renamed(self, names: Mapping[str, str]) -> ProgramFunction: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,7 @@ class Specializer:
 
     def __post_init__(self) -> None:
         self._names: set[str] = {self.entry.name}
+        self._external_of: dict[str, ProgramFunction] = {}
         self._done: dict[Hashable, Built] = {}
         self._dims: dict[Symbol, DynDim] = {}
         self._literals: dict[str, int] = {}
@@ -152,7 +159,7 @@ class Specializer:
 
     def _free_name(self, text: str, used: set[str]) -> str:
         name, number = text, 0
-        while name in used or self.symbols.get(name, text) != text:
+        while name in used or name in self.externals or self.symbols.get(name, text) != text:
             number += 1
             name = f"{text}_{number}"
         return name
@@ -196,9 +203,9 @@ class Specializer:
             self._done[key] = Built(name, types, self._build(helper, name, types))
         return self._done[key]
 
-    def _free_function_name(self, text: str) -> str:
+    def _free_function_name(self, text: str, taken: Collection[str] = ()) -> str:
         name, number = text, 0
-        while name in self._names:
+        while name in self._names or name in taken:
             number += 1
             name = f"{text}_{number}"
         return name
@@ -247,13 +254,21 @@ class Specializer:
 
         return [(name, key(type)) for name, type in types.items()]
 
-    def external(self, function: object, node: ast.expr) -> ast.expr:
-        """A call of a module-level function: it keeps its name, and the program that calls it takes it in."""
+    def external(self, function: object, node: ast.expr, taken: Collection[str]) -> ast.expr:
+        """A call of a module-level function, which the program takes in: under its name, or under another where that means something else already.
+
+        `taken`: names that the caller gives to something."""
         known = cast("ProgramFunction", function)
-        if self.externals.setdefault(known.name, known) is not known:
-            return node
-        self._names.add(known.name)
-        return at(ast.Name(known.name, ast.Load()), node)
+        given = next((name for name, of in self._external_of.items() if of is known and name not in taken), None)
+        if given is None:
+            names: dict[str, str] = {}
+            for name in known.members:  # the functions that it calls join the program too
+                names[name] = self._free_function_name(name, {*taken, *self.symbols, *self.trace.modules, *RESERVED, *vars(builtins)})
+                self._names.add(names[name])
+            given = names[known.name]
+            self._external_of[given] = known
+            self.externals[given] = known if all(name == new for name, new in names.items()) else known.renamed(names)
+        return at(ast.Name(given, ast.Load()), node)
 
     def missing_type(self, caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> BufferType | None:
         """The type of an argument that nothing is known of; overridden where output shapes are looked for."""
