@@ -6,7 +6,7 @@ import ast
 import builtins
 import copy
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from tilejit.dtypes import DType
@@ -27,7 +27,7 @@ from tilejit.jit.specialize.reach import ComputedDim
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Dynamic, Symbol
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, literal
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, declared, literal, typed_node
 from tilejit.types.annotations import ScalarAnnotation, WindowAnnotation
 from tilejit.types.enums import Level, Role
 from tilejit.types.python_text import expression
@@ -185,7 +185,7 @@ class Specializer:
             items = [self._entry_type(param, flat, member, types) for flat, member in zip(meta.names, meta.members, strict=True)]
             types[name] = Items(tuple(items), meta.names, meta.keys, meta.kind == "dict")
         elif isinstance(meta, Constant):
-            types[name] = Static(meta.value)
+            types[name] = declared(meta.value, param.dtype if param.kind == "scalar" else None)
         elif isinstance(meta, CompileTime):
             types[name] = Static(self.trace.ask("argument", name))
         elif isinstance(meta, RuntimeScalar):
@@ -247,7 +247,7 @@ class Specializer:
                 return ("tile", tuple(dim(extent) for extent in type.shape), type.dtype.name)
             if isinstance(type, Static):
                 identities = tuple(things.setdefault(id(made), len(things)) for made in made_in(type.value))  # which of them are one list
-                return ("static", repr(encode(type.value, self.trace.reference)), identities)
+                return ("static", repr(encode(type.value, self.trace.reference)), type.dtype, identities)
             if isinstance(type, Items):
                 return ("items", type.names, repr(type.keys), *(key(item) for item in type.items))
             return repr(type)
@@ -292,8 +292,8 @@ def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[st
     for param in definition.params:
         type = types.get(param.name)
         if isinstance(type, Static) and definition.stores.get(param.name):
-            value = literal(type.value)
-            body.env[param.name] = Static(type.value, local=value is not None)
+            value = typed_node(cast("float", type.value), type.dtype) if type.dtype is not None else literal(type.value)
+            body.env[param.name] = replace(type, local=value is not None)
             if value is None:
                 continue  # an object: no text can stand for it, and none has to
             place = definition.node_of(param)
