@@ -33,6 +33,9 @@ from tilejit.types.enums import Level, Role
 from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType
 
+_MEANT = RESERVED | vars(builtins).keys()
+"""Names that mean something in every text: nothing else of a program is called so."""
+
 
 class ProgramFunction(Protocol):
     """A module-level `@pl.function`."""
@@ -144,7 +147,7 @@ class Specializer:
         return self.symbol_names(params)[dim]
 
     def symbol_names(self, params: Mapping[str, Abstract]) -> dict[DynDim, str]:
-        """The Python name of each dynamic extent of a function: its literal, numbered where two share one."""
+        """The Python name of each dynamic extent of a function: its literal, numbered where that is taken."""
         out: dict[DynDim, str] = {}
         for type in params.values():
             for dim in type.shape if isinstance(type, BufferType | TileType) else ():
@@ -159,7 +162,7 @@ class Specializer:
 
     def _free_name(self, text: str, used: set[str]) -> str:
         name, number = text, 0
-        while name in used or name in self.externals or self.symbols.get(name, text) != text:
+        while name in used or name in _MEANT or name in self.externals or self.symbols.get(name, text) != text:
             number += 1
             name = f"{text}_{number}"
         return name
@@ -263,7 +266,7 @@ class Specializer:
         if given is None:
             names: dict[str, str] = {}
             for name in known.members:  # the functions that it calls join the program too
-                names[name] = self._free_function_name(name, {*taken, *self.symbols, *self.trace.modules, *RESERVED, *vars(builtins)})
+                names[name] = self._free_function_name(name, {*taken, *self.symbols, *self.trace.modules, *_MEANT})
                 self._names.add(names[name])
             given = names[known.name]
             self._external_of[given] = known
