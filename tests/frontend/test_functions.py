@@ -9,7 +9,7 @@ import pytest
 import tilejit.language as pl
 from tests.frontend.kernels import applied, checked, data, kernel, ops, result, run
 from tilejit import ir
-from tilejit.errors import ArgumentError, DTypeError, NoWriteError, ParserSyntaxError, ParserTypeError, ShapeError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, DTypeError, NoWriteError, ParserSyntaxError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend.results import as_program
 from tilejit.frontend.text import parse
 from tilejit.tile_ir import dialect as d
@@ -267,6 +267,18 @@ class P:
     assert isinstance(program, Program)
     assert list(program.functions) == ["main"]
     assert applied(program) == ["add"]
+
+
+def test_module_level_inline_functions_are_spliced() -> None:
+    before = "@pl.function(type=pl.FunctionType.Inline)\ndef plus(x, number):\n    return pl.add(x, number)"
+    assert applied(kernel("out[:] = plus(plus(x, 1.0), 2.0)", before=before)) == ["add", "add"]
+
+
+def test_module_level_inline_functions_place_their_scopes_where_they_may() -> None:
+    before = "@pl.function(type=pl.FunctionType.Inline{})\ndef plus(x, out):\n    with pl.scope():\n        out[:] = pl.add(x, 1.0)"
+    assert applied(kernel("plus(x, out)", before=before.format(", auto_scope=False"))) == ["add"]
+    with pytest.raises(TilejitError, match="auto_scope=False"):
+        kernel("plus(x, out)", before=before.format(""))
 
 
 def test_recursion_is_refused() -> None:

@@ -28,6 +28,28 @@ def doubled(x: pl.Tensor[[4, 4], pl.FP32], out: pl.Out[pl.Tensor[[4, 4], pl.FP32
     return out
 
 
+@pl.function(type=pl.FunctionType.Inline)
+def plus(t, number):  # pyright: ignore[reportMissingParameterType]
+    return pl.add(t, number)
+
+
+@pl.function(type=pl.FunctionType.InCore)
+def plus_one(x: pl.Tensor[[4, 4], pl.FP32], out: pl.Out[pl.Tensor[[4, 4], pl.FP32]]):
+    pl.store(plus(pl.load(x, [0, 0], [4, 4]), 1.0), [0, 0], out)
+
+
+@pl.jit
+def plus_three(x: pl.Tensor[[4, 4], pl.FP32], out: pl.Out[pl.Tensor[[4, 4], pl.FP32]]):
+    plus_one(x, out)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(plus(pl.load(out, [0, 0], [4, 4]), 2.0), [0, 0], out)
+
+
+def test_module_level_inline_functions_are_helpers(platform: str) -> None:
+    np.testing.assert_allclose(plus_three(x44), x44 + 3, rtol=1e-6)
+    text_is_the_program(plus_three, x44)
+
+
 def width(step: int) -> int:
     return 2**step
 
@@ -99,7 +121,7 @@ def test_half_precision_scalars_keep_their_type(platform: str) -> None:
     assert isinstance(out, np.ndarray)
     assert out.dtype == np.float16
     np.testing.assert_array_equal(out, x * np.float16(0.3))
-    assert "pl.const(0.3, pl.FP16)" in text_is_the_program(scaled, x, 0.3)
+    assert "pl.const(0.300048828125, pl.FP16)" in text_is_the_program(scaled, x, 0.3)
 
 
 class Base:

@@ -219,20 +219,25 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
 
 def computed(ctx: Context, row: OpSpec, args: Mapping[str, object]) -> object:
     """A scalar op of compile-time numbers, computed by its reference."""
-    args = _with_wide_literals(row, args)
     try:
-        seen = {param.name: _scalar_argument(row, param.name, args.get(param.name, param.default)) for param in row.params}
-        (type,) = row.infer(Call(row, "scalar", seen))
-        ready = {name: np.asarray(arg.const, arg.dtype.numpy)[()] if isinstance(arg, ScalarArg) else arg for name, arg in seen.items()}
-        (value,) = evaluate(row, ready, (type,))
+        value = by_reference(row, args)
     except TilejitError as error:
         raise ctx.builder.misuse(error, {}) from None
+    return ctx.scalar_op("complex", value.real, value.imag) if isinstance(value, complex) else value
+
+
+def by_reference(row: OpSpec, args: Mapping[str, object]) -> int | float | bool | complex | TypedConstant:
+    """What the reference of a scalar op makes of compile-time numbers."""
+    args = _with_wide_literals(row, args)
+    seen = {param.name: _scalar_argument(row, param.name, args.get(param.name, param.default)) for param in row.params}
+    (type,) = row.infer(Call(row, "scalar", seen))
+    ready = {name: np.asarray(arg.const, arg.dtype.numpy)[()] if isinstance(arg, ScalarArg) else arg for name, arg in seen.items()}
+    (value,) = evaluate(row, ready, (type,))
     assert isinstance(type, ScalarType)
     if type.dtype is COMPLEX64:
-        return ctx.scalar_op("complex", float(value.real), float(value.imag))
+        return complex(value.item())
     number = plain_number(value.item())
-    default = number_dtype(number)
-    return number if default is type.dtype else TypedConstant(number, type.dtype)
+    return number if number_dtype(number) is type.dtype else TypedConstant(number, type.dtype)
 
 
 def _with_wide_literals(row: OpSpec, args: Mapping[str, object]) -> Mapping[str, object]:

@@ -84,7 +84,12 @@ def _decorated(target: PythonFunction, options: Mapping[str, object], enclosing:
         return Method(target, options, enclosing)  # type: ignore[return-value]
     if _is_host(options["attrs"], Role.SubWorker):
         return SubWorker(target.__name__, target)  # type: ignore[return-value]
-    return build_function(_source(target, options, enclosing))
+    source = _source(target, options, enclosing)
+    if source.kind == FunctionType.Inline.value:  # as in a program: it is read where it is called
+        text = FunctionText(source.node, source.source, source.comments)
+        scoped = source.attrs.get("auto_scope") is not False
+        return InlineFunction(source.name, text, source.namespace, target, scoped)  # type: ignore[return-value]
+    return build_function(source)
 
 
 def _enclosing(frame: FrameType | None) -> Mapping[str, object]:

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from tilejit.errors import ParserSyntaxError, SourceText, Span, UnsupportedFeatureError
 from tilejit.frontend.fold import Recorder, WithSelf
 from tilejit.frontend.reader import FunctionReader
+from tilejit.frontend.reserved_names import RESERVED
 from tilejit.frontend.results import check_outputs, hide_results
 from tilejit.frontend.signature import ParamSpec
 from tilejit.frontend.source import FunctionText, span_of
@@ -104,10 +105,10 @@ class ProgramBuilder:
         return Program(module)
 
     def symbol(self, symbol: DynVar) -> str:
-        """A name of its own for each symbol: equal texts of different symbols get M, M_1, …"""
+        """A name of its own for each symbol: equal texts of different symbols get M, M_1, …, one that the text of a program says itself pl_1"""
         found = self._symbols.get(symbol)
         if found is None:
-            taken = set(self._symbols.values())
+            taken = {*self._symbols.values(), *RESERVED}
             found, count = symbol.name, 0
             while found in taken:
                 count += 1

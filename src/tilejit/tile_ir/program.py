@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -107,6 +107,23 @@ class Function:
     def return_types(self) -> list[ValueType]:
         """The types of what it returns."""
         return self.op.return_types
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of the function and of those that it calls."""
+        return tuple(self.program.functions)
+
+    def renamed(self, names: Mapping[str, str]) -> Function:
+        """The same function for a program that has other functions under some of its names."""
+        from tilejit.tile_ir.dialect import CallOp, LaunchOp
+
+        module = self.program.module.clone()
+        for op in module.walk():
+            if isinstance(op, FuncOp):
+                op.sym_name = StringAttr(names.get(op.symbol, op.symbol))
+            elif isinstance(op, CallOp | LaunchOp):
+                op.callee = StringAttr(names.get(op.callee.data, op.callee.data))
+        return Function(replace(self.program, module=module), names.get(self.name, self.name))
 
     def as_python(self, prefix: str = "pl", concise: bool = False) -> str:
         """The function as source that parses back to an equal function."""

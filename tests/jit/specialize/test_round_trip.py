@@ -73,3 +73,20 @@ def changed(text: str) -> str:
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.title)
 def test_a_change_of_one_op_makes_them_differ(pair: Pair) -> None:
     assert not ir.structural_equal(jit_program(pair), pl.parse(changed(pair.program.as_python())))
+
+
+@pytest.mark.parametrize("word", ["pl", "self", "float", "max"])
+def test_a_symbol_may_be_called_like_what_the_text_says_itself(word: str) -> None:
+    rows = pl.dynamic(word)
+
+    @pl.jit
+    def largest(x: pl.Tensor[[rows, 8], pl.FP32], out: pl.Out[pl.Tensor[[rows, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.minimum(x + pl.cast(max(pl.tensor.dim(x, 0), 3), pl.FP32), float("inf"))
+
+    x = np.zeros((4, 8), np.float32)
+    assert largest(x)[0, 0] == 4
+    program = largest.compile(x).program
+    assert isinstance(program, ir.Program)
+    ir.assert_structural_equal(pl.parse(largest.specialized_source(x)), program)
+    ir.assert_structural_equal(pl.parse(program.as_python()), program)

@@ -56,7 +56,7 @@ class Calls(Operators):
         if started is not node:
             return self._submitted(node, function, started)
         if isinstance(callee, Static) and _is_program_function(callee.value):
-            function = self.specializer.external(callee.value, function)
+            function = self.specializer.external(callee.value, function, {*self.definition.local_names, *self.named, *self.params})
         if isinstance(callee, Static) and (callee.value is MARKERS["static_print"] or meant(callee.value) is MARKERS["print"]):
             return self._shown(node, function, asked=meant(callee.value) is MARKERS["print"])
         if isinstance(callee, Static) and meant(callee.value) is MARKERS["breakpoint"]:

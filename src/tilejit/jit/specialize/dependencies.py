@@ -39,7 +39,7 @@ def _is_language_path(path: Path, reads: Reads) -> bool:
 
 
 def definition_of(value: object) -> Definition | None:
-    """The definition of a kernel, or of a `@pl.inline` function, which is a helper like `@pl.jit.inline`; None for anything else."""
+    """The definition of a kernel, or of a `@pl.inline` function or its like, which is a helper as `@pl.jit.inline` is; None for anything else."""
     if isinstance(value, Kernel):
         return value.definition
     # By name: the class of inline functions lives where the IR does, which a cache hit must not load.
@@ -48,7 +48,8 @@ def definition_of(value: object) -> Definition | None:
         return None
     found = vars(python).get("__tilejit_inline__")
     if found is None or found.function is not python:  # a copy of a function may have taken over its attributes
-        found = vars(python)["__tilejit_inline__"] = Definition(python, "inline")
+        options = {"auto_scope": False} if getattr(value, "auto_scope", None) is False else {}
+        found = vars(python)["__tilejit_inline__"] = Definition(python, "inline", options)
     return found
 
 

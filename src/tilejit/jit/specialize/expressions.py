@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import copy
+from dataclasses import replace
 from typing import cast
 
 from tilejit import ops
-from tilejit.dtypes import FP32
 from tilejit.errors import ParserTypeError, ShapeError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend import fold
 from tilejit.jit.reads.handles import holds_handle
@@ -20,7 +20,7 @@ from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, relocated
 from tilejit.jit.specialize.owned import taken_over
 from tilejit.jit.specialize.symbols import Symbol
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, holds_object, literal, number_node
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, holds_object, literal, number_node, typed_node
 from tilejit.jit.specialize.walk import Folded, NeedsTurns, Walk
 from tilejit.jit.specialize.windows import window
 from tilejit.types.annotations import DirectedAnnotation, DynVar, ScalarAnnotation, TensorAnnotation, TileAnnotation
@@ -89,13 +89,9 @@ class Expressions(Walk):
     def _typed_scalar(self, node: ast.Name) -> Folded | None:
         """A specialised scalar of a float type other than FP32, which a bare literal would lose."""
         value = self.env.get(node.id)
-        if not isinstance(value, Static) or value.local or not isinstance(value.value, float):
+        if not isinstance(value, Static) or value.local or value.dtype is None or not isinstance(value.value, float):
             return None
-        dtype = next((param.dtype for param in self.definition.params if param.name == node.id), None)
-        if dtype is None or dtype is FP32 or not dtype.is_float:
-            return None
-        text = f"pl.const({ast.unparse(number_node(value.value))}, pl.{dtype.name})"
-        return relocated(expression(text), node), Static(value.value, local=True, dtype=dtype)
+        return relocated(typed_node(value.value, value.dtype), node), replace(value, local=True)
 
     def place_around(self, name: str) -> None:
         """Let a name stand for what it is around the definition, as it does in an annotation in quotes."""

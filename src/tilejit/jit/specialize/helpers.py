@@ -19,7 +19,7 @@ from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.reach import ComputedDim, translated
 from tilejit.jit.specialize.signature import JitParam, as_declared, kinds_of
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, members_of, number_of
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, declared, literal, members_of, number_of
 from tilejit.runtime.arrays import view_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
 from tilejit.types.python_text import expression
@@ -226,7 +226,7 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
         number = number_of(value)
         if number is not None:
             try:
-                return Static(as_declared(number, param))
+                return declared(as_declared(number, param), param.dtype or cast("Static", value).dtype)
             except (ArgumentError, RangeError) as error:
                 raise caller.located(error, place) from None
         if isinstance(value, (BufferType, TileType)):
@@ -237,7 +237,7 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
     if param.kind == "tensor" or isinstance(value, BufferType) or _goes_through_memory(value, helper):
         return _tensor_type(caller, helper, param, held, place)
     if isinstance(value, Static) and (literal(value.value) is not None or holds_handle(value.value)):
-        return Static(value.value)
+        return replace(value, local=False)
     if isinstance(value, Extent):
         return RuntimeValue(INDEX)
     return value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+import builtins
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from tilejit.dtypes import DType
@@ -26,11 +27,14 @@ from tilejit.jit.specialize.reach import ComputedDim
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Dynamic, Symbol
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, literal
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, declared, literal, typed_node
 from tilejit.types.annotations import ScalarAnnotation, WindowAnnotation
 from tilejit.types.enums import Level, Role
 from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType
+
+_MEANT = RESERVED | vars(builtins).keys()
+"""Names that mean something in every text: nothing else of a program is called so."""
 
 
 class ProgramFunction(Protocol):
@@ -39,7 +43,12 @@ class ProgramFunction(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def members(self) -> tuple[str, ...]: ...
+
     def as_python(self, prefix: str = "pl", concise: bool = False) -> str: ...
+
+    def renamed(self, names: Mapping[str, str]) -> ProgramFunction: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,7 @@ class Specializer:
 
     def __post_init__(self) -> None:
         self._names: set[str] = {self.entry.name}
+        self._external_of: dict[str, ProgramFunction] = {}
         self._done: dict[Hashable, Built] = {}
         self._dims: dict[Symbol, DynDim] = {}
         self._literals: dict[str, int] = {}
@@ -137,7 +147,7 @@ class Specializer:
         return self.symbol_names(params)[dim]
 
     def symbol_names(self, params: Mapping[str, Abstract]) -> dict[DynDim, str]:
-        """The Python name of each dynamic extent of a function: its literal, numbered where two share one."""
+        """The Python name of each dynamic extent of a function: its literal, numbered where that is taken."""
         out: dict[DynDim, str] = {}
         for type in params.values():
             for dim in type.shape if isinstance(type, BufferType | TileType) else ():
@@ -152,7 +162,7 @@ class Specializer:
 
     def _free_name(self, text: str, used: set[str]) -> str:
         name, number = text, 0
-        while name in used or self.symbols.get(name, text) != text:
+        while name in used or name in _MEANT or name in self.externals or self.symbols.get(name, text) != text:
             number += 1
             name = f"{text}_{number}"
         return name
@@ -178,7 +188,7 @@ class Specializer:
             items = [self._entry_type(param, flat, member, types) for flat, member in zip(meta.names, meta.members, strict=True)]
             types[name] = Items(tuple(items), meta.names, meta.keys, meta.kind == "dict")
         elif isinstance(meta, Constant):
-            types[name] = Static(meta.value)
+            types[name] = declared(meta.value, param.dtype if param.kind == "scalar" else None)
         elif isinstance(meta, CompileTime):
             types[name] = Static(self.trace.ask("argument", name))
         elif isinstance(meta, RuntimeScalar):
@@ -196,9 +206,9 @@ class Specializer:
             self._done[key] = Built(name, types, self._build(helper, name, types))
         return self._done[key]
 
-    def _free_function_name(self, text: str) -> str:
+    def _free_function_name(self, text: str, taken: Collection[str] = ()) -> str:
         name, number = text, 0
-        while name in self._names:
+        while name in self._names or name in taken:
             number += 1
             name = f"{text}_{number}"
         return name
@@ -240,20 +250,28 @@ class Specializer:
                 return ("tile", tuple(dim(extent) for extent in type.shape), type.dtype.name)
             if isinstance(type, Static):
                 identities = tuple(things.setdefault(id(made), len(things)) for made in made_in(type.value))  # which of them are one list
-                return ("static", repr(encode(type.value, self.trace.reference)), identities)
+                return ("static", repr(encode(type.value, self.trace.reference)), type.dtype, identities)
             if isinstance(type, Items):
                 return ("items", type.names, repr(type.keys), *(key(item) for item in type.items))
             return repr(type)
 
         return [(name, key(type)) for name, type in types.items()]
 
-    def external(self, function: object, node: ast.expr) -> ast.expr:
-        """A call of a module-level function: it keeps its name, and the program that calls it takes it in."""
+    def external(self, function: object, node: ast.expr, taken: Collection[str]) -> ast.expr:
+        """A call of a module-level function, which the program takes in: under its name, or under another where that means something else already.
+
+        `taken`: names that the caller gives to something."""
         known = cast("ProgramFunction", function)
-        if self.externals.setdefault(known.name, known) is not known:
-            return node
-        self._names.add(known.name)
-        return at(ast.Name(known.name, ast.Load()), node)
+        given = next((name for name, of in self._external_of.items() if of is known and name not in taken), None)
+        if given is None:
+            names: dict[str, str] = {}
+            for name in known.members:  # the functions that it calls join the program too
+                names[name] = self._free_function_name(name, {*taken, *self.symbols, *self.trace.modules, *_MEANT})
+                self._names.add(names[name])
+            given = names[known.name]
+            self._external_of[given] = known
+            self.externals[given] = known if all(name == new for name, new in names.items()) else known.renamed(names)
+        return at(ast.Name(given, ast.Load()), node)
 
     def missing_type(self, caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> BufferType | None:
         """The type of an argument that nothing is known of; overridden where output shapes are looked for."""
@@ -277,8 +295,8 @@ def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[st
     for param in definition.params:
         type = types.get(param.name)
         if isinstance(type, Static) and definition.stores.get(param.name):
-            value = literal(type.value)
-            body.env[param.name] = Static(type.value, local=value is not None)
+            value = typed_node(cast("float", type.value), type.dtype) if type.dtype is not None else literal(type.value)
+            body.env[param.name] = replace(type, local=value is not None)
             if value is None:
                 continue  # an object: no text can stand for it, and none has to
             place = definition.node_of(param)

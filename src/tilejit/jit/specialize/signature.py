@@ -216,13 +216,13 @@ def _classify(name: str, annotation: object, default: object) -> JitParam:
 
 
 def as_declared(number: int | float | bool, param: JitParam) -> int | float | bool:
-    """A scalar argument as the parameter declares it: floats for float types, integers for integer types."""
+    """A scalar argument as the parameter declares it: floats for float types, as those hold them, integers for integer types."""
     dtype: DType | None = param.dtype
     if dtype is None:
         return number if isinstance(number, bool | float) else _in_range(number, INDEX, param)
     if dtype.is_float:
         try:
-            return float(number)
+            return _held(float(number), dtype)
         except OverflowError:
             raise _out_of_range(int(number), param, f"{dtype}") from None
     if dtype is BOOL:
@@ -232,6 +232,16 @@ def as_declared(number: int | float | bool, param: JitParam) -> int | float | bo
             raise ArgumentError(f"`{param.name}` is an integer ({dtype}), got {number!r}", help=f"round it, or declare `{param.name}` as a float type")
         number = int(number)
     return _in_range(int(number), dtype, param)
+
+
+def _held(number: float, dtype: DType) -> float:
+    """The number that a float type narrower than FP32 has in place of this one. FP32 reads literals as they are written, `0.1` as 0.1."""
+    if dtype.bits >= 32:
+        return number
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        return float(np.asarray(number, dtype.numpy))
 
 
 def _in_range(number: int, dtype: DType, param: JitParam) -> int:

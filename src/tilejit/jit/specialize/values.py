@@ -16,6 +16,7 @@ from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.plain import dumps, encode, is_plain, language_path
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.types.enums import ENUMS
+from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType, join
 
 
@@ -71,6 +72,11 @@ def number_node(value: int | float | bool) -> ast.expr:
     if not isinstance(value, bool) and (value < 0 or (isinstance(value, float) and math.copysign(1.0, value) < 0)):
         return ast.UnaryOp(ast.USub(), ast.Constant(-value))
     return ast.Constant(value)
+
+
+def typed_node(value: float, dtype: DType) -> ast.expr:
+    """A number of a data type that a bare literal would lose."""
+    return expression(f"pl.const({ast.unparse(number_node(value))}, pl.{dtype.name})")
 
 
 _NUMBERS = frozenset({bool, int, float})
@@ -136,6 +142,12 @@ def same(one: Abstract, other: Abstract) -> bool:
     return one == other
 
 
+def declared(value: object, dtype: DType | None) -> Static:
+    """What a parameter holds: a number of a float type other than FP32 has that type, which its literal does not tell."""
+    tells = dtype is None or dtype is FP32 or not dtype.is_float or not isinstance(value, float)
+    return Static(value, dtype=None if tells else dtype)
+
+
 def number_of(value: Abstract) -> int | float | bool | None:
     """The compile-time number a value is, else None."""
     if not isinstance(value, Static):
@@ -168,7 +180,7 @@ def members_of(value: Abstract) -> tuple[Abstract, ...]:
 
 def as_local(value: Abstract) -> Abstract:
     if isinstance(value, Static):
-        return Static(value.value, local=not holds_handle(value.value))
+        return replace(value, local=not holds_handle(value.value))
     return replace(value, items=tuple(map(as_local, value.items)), names=()) if isinstance(value, Items) else value
 
 
@@ -180,6 +192,8 @@ def holds_object(value: Abstract) -> bool:
 def without_value(value: Abstract) -> Abstract:
     """What stays true of a name whose value changes: its type."""
     number = number_of(value)
+    if isinstance(value, Static) and value.dtype is not None:
+        return RuntimeValue(value.dtype)
     if number is not None:
         return RuntimeValue(BOOL if isinstance(number, bool) else INDEX if isinstance(number, int) else FP32)
     if isinstance(value, Extent):
