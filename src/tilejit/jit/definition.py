@@ -29,7 +29,7 @@ from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.json_text import writer
 from tilejit.lazy import lazy
 from tilejit.runtime.call.native_type import NativeCallable
-from tilejit.types.annotations import WindowAnnotation
+from tilejit.types.annotations import DynExpr, DynVar, WindowAnnotation
 
 
 def _last_line(code: CodeType) -> int:
@@ -149,8 +149,18 @@ class Definition:
             text = _json(rows)
         except TypeError:  # symbols, by number
             symbols: dict[int, int] = {}
-            text = json.dumps(rows, default=lambda value: [value.name, symbols.setdefault(id(value), len(symbols))])
+            text = json.dumps(rows, default=lambda value: [value.name, symbols.setdefault(id(value), len(symbols)), *_sides(value)])
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @lazy
+    def symbols(self) -> Mapping[DynVar, str]:
+        """The symbols of the annotations, each with the extent that it names first."""
+        found: dict[DynVar, str] = {}
+        for param in self.params:
+            for axis, dim in enumerate(param.tensor.shape or () if param.tensor is not None else ()):
+                if isinstance(dim, DynVar):
+                    found.setdefault(dim, f"{param.name}.shape[{axis}]")
+        return found
 
     @lazy
     def _names(self) -> tuple[str, ...]:
@@ -298,6 +308,11 @@ def _written(value: object) -> object:
         return encode(value)
     except NotPlain:
         return ["object"]
+
+
+def _sides(symbol: DynVar) -> tuple[object, ...]:
+    """What a computed extent is made of: `M * 2` of one symbol is not that of another of its name."""
+    return (symbol.left, symbol.right) if isinstance(symbol, DynExpr) else ()
 
 
 def _default(param: JitParam) -> object:

@@ -16,6 +16,7 @@ from tilejit.runtime.arrays import is_masked
 
 if TYPE_CHECKING:
     from tilejit.jit.definition import Definition
+    from tilejit.types.annotations import DynVar
 
 
 class _Missing:
@@ -64,6 +65,14 @@ def followed(found: object, names: Sequence[str]) -> object:
 def quoted(owner: Definition) -> str:
     """What annotations in quotes make of a function's parameters, where more than chains of names decides it."""
     return owner.quoted.described_now()
+
+
+def symbol(value: DynVar, owner: object) -> object:
+    """Which extent of a function's parameters a symbol names in their annotations: symbols of one literal are told apart by identity alone."""
+    from tilejit.jit.reads.owners import maybe_definition
+
+    definition = maybe_definition(owner)
+    return definition.symbols.get(value, "no extent of a parameter") if definition is not None else MISSING
 
 
 def is_language(value: object) -> bool:
@@ -167,6 +176,7 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "default": default,
     "chain": chain,
     "annotations": quoted,
+    "symbol": symbol,
     "assigned": assigned,
     "attr": attribute,
     "item": lambda owner, key, path="": fold.guarded(path or "a subscript", _item, owner, key),
@@ -194,7 +204,7 @@ def answered(operation: str, operands: Sequence[object], raws: Sequence[object],
 
 def is_word(operation: str, place: int) -> bool:
     """Whether the operand at a place is a word of the kernel's text, or of ours, whatever values Python gave: names, operators, formats."""
-    return place == 0 if operation in ("operator", "argument") else place > 0 and operation not in ("item", "call")
+    return place == 0 if operation in ("operator", "argument") else place > 0 and operation not in ("item", "call", "symbol")
 
 
 def holds_made(operand: object) -> bool:
