@@ -29,7 +29,7 @@ from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.json_text import writer
 from tilejit.lazy import lazy
 from tilejit.runtime.call.native_type import NativeCallable
-from tilejit.types.annotations import WindowAnnotation
+from tilejit.types.annotations import DynVar, WindowAnnotation
 
 
 def _last_line(code: CodeType) -> int:
@@ -153,6 +153,16 @@ class Definition:
             symbols: dict[int, int] = {}
             text = json.dumps(rows, default=lambda value: described_symbol(value, symbols))
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @lazy
+    def symbols(self) -> Mapping[DynVar, str]:
+        """The symbols of the annotations, each with the extent that it names first."""
+        found: dict[DynVar, str] = {}
+        for param in self.params:
+            for axis, dim in enumerate(param.tensor.shape or () if param.tensor is not None else ()):
+                if isinstance(dim, DynVar):
+                    found.setdefault(dim, f"{param.name}.shape[{axis}]")
+        return found
 
     @lazy
     def _names(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import ShapeError
+from tilejit.errors import ShapeError, StaleCaptureError
 from tilejit.jit.function import JITFunction
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -115,3 +115,79 @@ def test_a_symbol_is_made_again(make_kernel: MakeKernel) -> None:
     names = kernel.definition.function.__globals__
     names["B"] = type(names["B"])("N")
     assert [kernel(zeros(5, 8), zeros(7, 8), w)[0, 0] for w in (1.0, 3.0)] == [7, 21]
+
+
+# symbols of annotations -------------------------------------------------------------------------------------------------------
+
+ANNOTATED = """
+    A, B = pl.dynamic("N"), pl.dynamic("N")
+    C = {symbol}
+    class Symbols:
+        c = C
+    @pl.jit.inline
+    def helper(t: pl.Tensor[[B, 8], pl.FP32], u: pl.Tensor[[A, 8], pl.FP32]):
+        return pl.cast(Symbols.c, pl.FP32)
+    @pl.jit{options}
+    def kernel(x: pl.Tensor[[A, 8], pl.FP32], y: pl.Tensor[[B, 8], pl.FP32], out: pl.Out[pl.Tensor[[{rows}, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[0:1, :] = x[0:1, :] + {read}
+"""
+READS = [
+    ("pl.cast(C, pl.FP32)", 5, 7),
+    ("pl.cast(Symbols.c, pl.FP32)", 5, 7),
+    ("helper(x, y)", 7, 5),
+    ("pl.cast(Symbols.c, pl.FP32) + helper(x, y) * 10.0", 75, 57),
+]
+
+
+@pytest.mark.parametrize(("read", "first", "second"), READS)
+def test_names_of_kernels_that_differ_in_nothing_else_stand_for_other_symbols(read: str, first: int, second: int, make_kernel: MakeKernel) -> None:
+    for _ in range(2):  # compiled, and from disk
+        for symbol, wanted in (("A", first), ("B", second)):
+            kernel = make_kernel(ANNOTATED.format(symbol="A", options="", rows="A", read=read))
+            names = kernel.definition.function.__globals__
+            names["C"] = names["Symbols"].c = names[symbol]
+            assert [kernel(zeros(5, 8), zeros(7, 8))[0, 0] for _ in range(3)] == [wanted] * 3
+
+
+def test_a_name_stands_for_another_symbol_of_the_annotations(make_kernel: MakeKernel) -> None:
+    text = ANNOTATED.format(symbol="A", options="{options}", rows="A", read="pl.cast(C, pl.FP32)")
+    follows, strict = (make_kernel(text.replace("{options}", options)) for options in ("(on_drift='recompile')", ""))
+    for kernel in (follows, strict):
+        names = kernel.definition.function.__globals__
+        assert [kernel(zeros(5, 8), zeros(7, 8))[0, 0] for _ in range(3)] == [5] * 3
+        names["C"] = names["B"]
+        if kernel is strict:
+            with pytest.raises(StaleCaptureError, match=r"global `C`.*changed from 'x.shape\[0\]' to 'y.shape\[0\]'"):
+                kernel(zeros(5, 8), zeros(7, 8))
+        else:
+            assert [kernel(zeros(5, 8), zeros(7, 8))[0, 0] for _ in range(3)] == [7] * 3
+            names["C"] = type(names["B"])("N")
+            with pytest.raises(ShapeError, match="no parameter of `kernel` has the dynamic extent `N`"):
+                kernel(zeros(5, 8), zeros(7, 8))
+
+
+def test_extents_that_annotations_compute_follow_their_symbols(make_kernel: MakeKernel) -> None:
+    one, other = (make_kernel(ANNOTATED.format(symbol=symbol, options="", rows="C * 2", read="1.0")) for symbol in "AB")
+    assert one.definition.digest != other.definition.digest
+    for symbol, rows in (("A", 10), ("B", 14)):
+        kernel = make_kernel(ANNOTATED.format(symbol="[A, B]['AB'.index(WHICH)]", options="", rows="C * 2", read="1.0"), WHICH=symbol)
+        assert kernel(zeros(5, 8), zeros(7, 8)).shape == (rows, 8)
+
+
+def test_a_parameter_is_bound_to_a_symbol_of_an_annotation(make_kernel: MakeKernel) -> None:
+    text = """
+    A, B = pl.dynamic("N"), pl.dynamic("N")
+    @pl.jit
+    def kernel(x: pl.Tensor[[A, 8], pl.FP32], y: pl.Tensor, out: pl.Out[pl.Tensor[[A, 8], pl.FP32]]):
+        y.bind_dynamic(0, C)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + pl.cast(C, pl.FP32)
+    """
+    free, bound = make_kernel(text), make_kernel(text)
+    for kernel, symbol in ((free, "B"), (bound, "A")):
+        names = kernel.definition.function.__globals__
+        names["C"] = names[symbol]
+    assert free(zeros(5, 8), zeros(7, 8))[0, 0] == 7
+    with pytest.raises(ShapeError, match="is 5 in dim 0 of `x` but 7 in dim 0 of `y`"):
+        bound(zeros(5, 8), zeros(7, 8))

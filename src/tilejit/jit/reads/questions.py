@@ -16,6 +16,7 @@ from tilejit.runtime.arrays import is_masked
 
 if TYPE_CHECKING:
     from tilejit.jit.definition import Definition
+    from tilejit.types.annotations import DynVar
 
 
 class _Missing:
@@ -76,6 +77,14 @@ def quoted_here(owner: Definition) -> object:
     """The same for one process: MISSING where they name other classes by now, though of the same names, so that the function has to be read again."""
     told = owner.quoted.told_now()
     return MISSING if told is None else told
+
+
+def symbol(value: DynVar, owner: object) -> object:
+    """Which extent of a function's parameters a symbol names in their annotations: symbols of one literal are told apart by identity alone."""
+    from tilejit.jit.reads.owners import maybe_definition
+
+    definition = maybe_definition(owner)
+    return definition.symbols.get(value, "no extent of a parameter") if definition is not None else MISSING
 
 
 def is_language(value: object) -> bool:
@@ -180,6 +189,7 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "default": default,
     "chain": chain,
     "annotations": quoted,
+    "symbol": symbol,
     "assigned": assigned,
     "attr": attribute,
     "item": lambda owner, key, path="": fold.guarded(path or "a subscript", _item, owner, key),
@@ -211,7 +221,7 @@ def answered(
 
 def is_word(operation: str, place: int) -> bool:
     """Whether the operand at a place is a word of the kernel's text, or of ours, whatever values Python gave: names, operators, formats."""
-    return place == 0 if operation in ("operator", "argument") else place > 0 and operation not in ("item", "call")
+    return place == 0 if operation in ("operator", "argument") else place > 0 and operation not in ("item", "call", "symbol")
 
 
 def holds_made(operand: object) -> bool:

@@ -119,6 +119,11 @@ class Reads:
         if not same_as_read and (self.trace.policy != "ignore" or not self.trace.table):
             raise OldAnnotations(self.trace.raw(self._owner))
 
+    def symbol(self, value: DynVar) -> None:
+        """Ask which symbol of the annotations a value is, where it could be one: the passes tell them apart by identity, and a key must too."""
+        if self.trace.gave(value) and any(known.name == value.name for known in self.definition.symbols):
+            self.trace.ask("symbol", value, self._owner)
+
     def default(self, param: JitParam) -> object:
         """The default of a parameter."""
         return param.default if is_plain(param.default) else self.trace.ask("default", self._owner, param.name)

@@ -8,11 +8,12 @@ from typing import Any
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.reads.owners import OWNED, maybe_definition
 from tilejit.jit.reads.questions import OPERATORS, is_language
+from tilejit.types.annotations import DynVar
 
 _MANY = 1 << 30
 _COUNTS = {
     "name": (2, 2), "around": (2, _MANY), "argument": (1, 1), "default": (2, 2),
-    "chain": (2, _MANY), "annotations": (1, 1), "assigned": (2, _MANY), "attr": (2, 2), "item": (2, 2), "call": (3, 3),
+    "chain": (2, _MANY), "annotations": (1, 1), "symbol": (2, 2), "assigned": (2, _MANY), "attr": (2, 2), "item": (2, 2), "call": (3, 3),
     "operator": (2, 3), "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1),
 }  # fmt: skip
 """How many operands each operation has."""
@@ -27,6 +28,8 @@ def has_form(operation: object, operands: Sequence[Any], first: object) -> bool:
         return is_handle(operands[0]) and maybe_definition(first) is not None
     if operation == "assigned":
         return is_handle(operands[0]) and is_language(first) and all(isinstance(name, str) for name in operands[1:])
+    if operation == "symbol":
+        return all(map(is_handle, operands)) and isinstance(first, DynVar)
     if operation == "argument":
         return isinstance(operands[0], str)
     if operation == "call":

@@ -153,7 +153,7 @@ class Watch:
             rows.append(f"drift check: {len(left)} of {len(now.steps)} reads {'is' if len(left) == 1 else 'are'} asked again per call")
         for step in now.steps:
             cost = f", {1e6 * self._seconds.get(step.path, 0.0):.1f} µs" if step.tier == "asked" else ""
-            if step.operation != "assigned":
+            if step.operation not in ("assigned", "symbol"):
                 rows.append(f"  {step.tier}{cost}: {step.path}")
         return "\n".join(rows)
 
@@ -287,7 +287,7 @@ _Row = tuple[dict[str, object], str, object, types.ModuleType | None]
 
 def _rows(step: Step, objects: list[object]) -> list[_Row] | None:
     """Lookups in dicts that tell whether the answer is the same object."""
-    if step.tier == "once":
+    if step.tier == "once" or step.operation == "symbol":  # of the same symbol and function, always the same
         return []
     owner = objects[step.operands[0].number] if type(step.operands[0]) is Number else None
     if step.operation == "assigned":

@@ -50,7 +50,7 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
         return _annotation_words(operands[0])
     if operation == "assigned":
         return _language_words(operands[0], operands[1:])
-    if operation == "default":
+    if operation in ("default", "symbol"):
         return []  # the function's own words tell
     if operation in ("item", "items", "content") and type(operands[0]) is tuple:
         return [] if is_plain(operands[1] if operation == "item" else operands[0]) else None

@@ -38,7 +38,7 @@ def _names_dynamic(reads: Reads) -> bool:
 
 
 def _has_symbols(definition: Definition) -> bool:
-    return any(isinstance(dim, DynVar) for param in definition.params if param.tensor is not None for dim in param.tensor.shape or ())
+    return bool(definition.symbols)
 
 
 def annotated(reads: Reads) -> Dynamic:
@@ -100,6 +100,7 @@ class _Walker:
         return self.definition.span(self.definition.node_of(param))
 
     def _object_symbol(self, symbol: DynVar, place: Place) -> Symbol:
+        self.reads.symbol(symbol)
         return self.found.objects.setdefault(id(symbol), Symbol(symbol.name, place))
 
     def _symbol_statement(self, statement: ast.Assign) -> None:

@@ -99,6 +99,7 @@ class Expressions(Walk):
 
     def _captured(self, same: ast.expr, value: object, node: ast.expr) -> Folded:
         if isinstance(value, DynVar):
+            self.reads.symbol(value)
             symbol = self.dynamic.objects.get(id(value))
             return self.extent(symbol or Symbol(value.name), node)
         return same, Static(value)
