@@ -89,7 +89,7 @@ DimSpec = int | DynVar
 
 def like(param: object) -> TensorAnnotation:
     """The shape and dtype of another parameter: `out: pl.Out[pl.like("x")]`; the name alone where annotations are not evaluated at once."""
-    return TensorAnnotation()
+    return TensorAnnotation(like=param if isinstance(param, str) else None)
 
 
 def _dims(dims: object, what: str) -> tuple[DimSpec, ...]:
@@ -131,6 +131,8 @@ class TensorAnnotation(_Spelled, MayBeNone):
     layout: TensorLayout = TensorLayout.ND
     view: TensorView | None = None
     memref: MemRef | None = None
+    like: str | None = None
+    """The parameter whose shape and dtype it has."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,6 +10,8 @@ from tilejit.types import annotations as a
 def text(annotation: object) -> str:
     """`pl.Out[pl.Tensor[[M, 8], pl.FP32]]`."""
     match annotation:
+        case a.TensorAnnotation(like=str()):
+            return f"pl.like({annotation.like!r})"
         case a.TensorAnnotation():
             name = "pld.DistributedTensor" if isinstance(annotation, a.WindowAnnotation) else "pl.Tensor"
             return name if annotation.shape is None else f"{name}[{_dims(annotation.shape)}, {annotation.dtype!r}]"

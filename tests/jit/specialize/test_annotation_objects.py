@@ -174,3 +174,43 @@ def test_a_helper_s_scalar_is_the_factory_s():
         out = np.zeros((3, 4), np.float32)
         with_scalar(kind)(X, out)
         assert (out == 3).all()
+
+
+LIKE, NAMED, NOWHERE = pl.like("x"), "y", pl.like("xs")
+
+
+@pl.jit
+def like_an_alias(x: pl.Tensor, y: pl.Tensor, out: pl.Out[LIKE]):
+    out[0:1, :] = x[0:1, :]
+
+
+@pl.jit
+def like_a_name(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.like(NAMED)]):
+    out[0:1, :] = x[0:1, :]
+
+
+@pl.jit
+def like_nothing(xx: pl.Tensor, out: pl.Out[NOWHERE]):
+    out[0:1, :] = xx[0:1, :]
+
+
+def test_like_names_a_parameter_however_it_is_written():
+    assert like_an_alias(X, Y).shape == (3, 4)
+    assert like_a_name(X, Y).shape == (5, 4)
+    assert like_an_alias.definition.digest != like_a_name.definition.digest
+    with pytest.raises(errors.ShapeError, match="names no parameter of `like_nothing`") as caught:
+        like_nothing(X)
+    assert "name a tensor: xx" in (caught.value.hint or "")
+
+
+@pl.jit(runtime_scalars=("n",))
+def of_the_run(x: pl.Tensor, n: pl.INT32, out: "pl.Out[pl.Tensor[[n, 4], pl.FP32]]"):  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+    out[0:1, :] = x[0:1, :]
+
+
+def test_an_extent_that_only_the_run_knows_is_an_error():
+    with pytest.raises(errors.ShapeError, match="declared by `n`, which is known only at run time"):
+        of_the_run(X, 6)
+    out = np.zeros((6, 4), np.float32)
+    of_the_run(X, 6, out)
+    assert (out[0] == 1).all()

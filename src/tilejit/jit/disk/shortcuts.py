@@ -12,7 +12,7 @@ import json
 import re
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from tilejit import config
@@ -126,7 +126,7 @@ def _annotations(written: Mapping[str, object]) -> list[tuple[str, str, str]] | 
             found.append((match[2] or "In", match[1], match[2] or ""))
         elif annotation is Tensor:
             found.append(("In", "", ""))
-        elif type(annotation) is DirectedAnnotation and annotation.inner == _BARE:
+        elif type(annotation) is DirectedAnnotation and isinstance(annotation.inner, TensorAnnotation) and replace(annotation.inner, like=None) == _BARE:
             found.append((annotation.direction, "", ""))
         else:
             return None

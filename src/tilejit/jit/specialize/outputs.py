@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilejit.dtypes import INDEX, DType
-from tilejit.errors import ShapeError
+from tilejit.errors import ShapeError, did_you_mean, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.declared import form_of_extent
 from tilejit.jit.specialize.edges import Edges
@@ -282,6 +282,8 @@ class OutputFinder(Specializer):
         tensor = param.tensor
         if tensor is not None and tensor.shape is not None and tensor.dtype is not None:
             return self._computed_type(definition, tensor.shape, tensor.dtype, types)
+        if tensor is not None and tensor.like is not None:
+            return _type_like(definition, param, tensor.like, types)
         node = _inner(definition.node_of(param).annotation)
         if isinstance(node, ast.Call) and len(node.args) == 1:
             source = node.args[0]
@@ -298,6 +300,12 @@ class OutputFinder(Specializer):
             body.place_around(name)
         ends = [body._upper(item) for item in dims.elts]  # pyright: ignore[reportPrivateUsage]
         kind = body.fold(dtype)[1]
+        late = [part.id for item, end in zip(dims.elts, ends, strict=True) if end is None for part in ast.walk(item) if isinstance(part, ast.Name)]
+        late = [name for name in late if isinstance(types.get(name), RuntimeValue)]
+        if late:
+            what = f"output `{param.name}` of `{definition.name}` is declared by `{late[0]}`, which is known only at run time"
+            help = f"pass `{param.name}`, or let `{late[0]}` be known while compiling: without runtime_scalars and pl.RUNTIME"
+            raise in_body(ShapeError)(what, span=definition.span(definition.node_of(param)), help=help)
         if not all(ends) or not isinstance(kind, Static) or not isinstance(kind.value, DType):
             return None
         return BufferType(tuple(end.dim() for end in ends if end is not None), kind.value)
@@ -315,6 +323,17 @@ def is_told(extent: Dim, params: Mapping[str, Abstract]) -> bool:
     """Whether an extent is one of the parameters', or computed from those."""
     carried = {dim for type in params.values() if isinstance(type, BufferType) for dim in type.shape}
     return extent != ANY and all(not isinstance(dim, OwnDim) or dim in carried for dim in made_of(extent))
+
+
+def _type_like(definition: Definition, param: JitParam, name: str, types: Mapping[str, Abstract]) -> BufferType | None:
+    """The type of the parameter that `pl.like` names; None: it is not known, or no tensor."""
+    if all(other.name != name for other in definition.params):
+        names = [other.name for other in definition.params if other.kind == "tensor" and other.name != param.name]
+        what = f"`pl.like({name!r})`, the annotation of `{param.name}`, names no parameter of `{definition.name}`"
+        help = did_you_mean(name, names) or f"pass `{param.name}`, or name a tensor: {', '.join(names)}"
+        raise in_body(ShapeError)(what, span=definition.span(definition.node_of(param)), help=help)
+    found = types.get(name)
+    return BufferType(found.shape, found.dtype) if isinstance(found, BufferType) else None
 
 
 def _inner(node: ast.expr | None) -> ast.expr | None:

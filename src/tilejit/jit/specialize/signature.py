@@ -77,7 +77,9 @@ class JitParam(NamedTuple):
         """What of it is part of the key, besides its default; symbols as they are."""
         tensor = self.tensor
         shape = None if tensor is None or tensor.shape is None else list(tensor.shape)
-        facts = None if tensor is None else [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref), type(tensor).__name__]
+        facts: list[object] | None = None
+        if tensor is not None:
+            facts = [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref), type(tensor).__name__, tensor.like]
         only = list(map(_class_path, kinds_of(self)))
         own: list[object] = [self.kind, self.direction, facts, str(self.dtype), _class_path(self.wrap), self.keyword_only, self.optional, self.rest]
         own += [only, _described(self.stands_for)]
