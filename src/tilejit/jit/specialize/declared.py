@@ -7,6 +7,7 @@ import copy
 import dataclasses
 from collections.abc import Sequence
 
+from tilejit.frontend.fold import BINARY
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.reach import Form, combined, form_of
@@ -19,8 +20,8 @@ from tilejit.types.python_text import expression
 from tilejit.types.values import EXTENT_OPERATIONS
 from tilejit.types.views import TileView
 
-_OPERATORS = {"add": "Add", "sub": "Sub", "mul": "Mult", "floordiv": "FloorDiv"}
-"""Operations of `DynExpr`, by the names of their `ast` classes."""
+_AST_CLASSES = {compute: kind.__name__ for kind, compute in BINARY.items()}
+"""Names of the `ast` classes of operators, by what they compute."""
 
 
 def form_of_extent(dim: DimSpec, body: Expressions) -> Form | None:
@@ -28,7 +29,7 @@ def form_of_extent(dim: DimSpec, body: Expressions) -> Form | None:
     if isinstance(dim, int):
         return Form(dim)
     if isinstance(dim, DynExpr):
-        found = combined(_OPERATORS.get(dim.op, dim.op), form_of_extent(dim.left, body), form_of_extent(dim.right, body))
+        found = combined(_AST_CLASSES[EXTENT_OPERATIONS[dim.op].compute], form_of_extent(dim.left, body), form_of_extent(dim.right, body))
         if found is not None:
             return found
     symbol = body.dynamic.objects.get(id(dim))
