@@ -316,6 +316,10 @@ def _format(ctx: Context, node: ast.JoinedStr) -> object:
     return fold.format_string(node, shown)
 
 
+def _call(ctx: Context, node: ast.Call) -> object:
+    return calls.call(ctx, node)  # found now: the two modules import each other, and either may be the first
+
+
 _HANDLERS: dict[type[ast.expr], Callable[..., object]] = {
     ast.Constant: _constant,
     ast.Name: _name,
@@ -330,7 +334,7 @@ _HANDLERS: dict[type[ast.expr], Callable[..., object]] = {
     ast.Dict: _dictionary,
     ast.JoinedStr: _format,
     ast.Subscript: subscripts.read,
-    ast.Call: calls.call,
+    ast.Call: _call,
 }
 _WORDS: dict[type[ast.expr], str] = {
     ast.Lambda: "a lambda",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,3 +110,23 @@ def narrow(dtype: DType) -> Any:
 
 def test_a_number_for_a_declared_parameter_of_a_helper_is_of_its_type(platform: str) -> None:
     assert narrow(pl.FP16)(ones)[0, 0] == np.float32(np.float16(0.1))
+
+
+_FIRST = """
+import numpy as np
+import tilejit.language as pl
+T = pl.Tensor[[4, 8], pl.FP32]
+@pl.jit
+def k(x: T, s: pl.FP16, out: pl.Out[T]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * (1.0 - s)
+print(float(k(np.ones((4, 8), np.float32), 0.1)[0, 0]))
+"""
+
+
+def test_such_a_kernel_may_be_the_first_that_a_process_compiles(tmp_path: Path) -> None:
+    script = tmp_path / "first.py"
+    script.write_text(_FIRST, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == pytest.approx(0.9, abs=1e-3)
