@@ -15,7 +15,8 @@ from tilejit.jit.protocol import adapt, registration_hint
 from tilejit.jit.reads.plain import steady, written
 from tilejit.jit.specialize.compile_time import Parts
 from tilejit.jit.specialize.meta import Bundle, CompileTime, Constant, RuntimeScalar
-from tilejit.jit.specialize.signature import JitParam, as_declared
+from tilejit.jit.specialize.scalars import as_declared
+from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import scalar_of, view_of
 from tilejit.types.annotations import DynVar, RuntimeMarker
 

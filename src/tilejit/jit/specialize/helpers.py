@@ -18,7 +18,8 @@ from tilejit.jit.specialize.iterate import member_nodes
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.reach import ComputedDim, translated
-from tilejit.jit.specialize.signature import JitParam, as_declared, kinds_of
+from tilejit.jit.specialize.scalars import as_declared
+from tilejit.jit.specialize.signature import JitParam, kinds_of
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, declared, literal, members_of, number_of
 from tilejit.runtime.arrays import view_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
