@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import cast, overload
 
 from tilejit.errors import ArgumentError, ParserSyntaxError
@@ -121,14 +121,44 @@ def _annotation_names(function: FunctionType, frame: FrameType | None) -> dict[s
     texts = [annotation for annotation in function.__annotations__.values() if isinstance(annotation, str)]
     names = {node.id for text in texts for node in ast.walk(statements(text)) if isinstance(node, ast.Name)}
     found: dict[str, object] = {}
-    code = function.__code__
-    # What decorates need not be what the definition stands in: `pl.jit(make())`. The code of what does holds that of the function.
-    while names and frame is not None and frame.f_locals is not frame.f_globals and any(part is code for part in frame.f_code.co_consts):
-        seen, is_class = frame.f_locals, not frame.f_code.co_flags & inspect.CO_OPTIMIZED
-        held = names if is_class else names.difference(function.__code__.co_freevars)  # which the function follows itself
-        found = {**{name: seen[name] for name in held if name in seen}, **found}
-        frame, code = (frame.f_back if is_class else None), frame.f_code
+    code, in_function = function.__code__, False
+    # What decorates need not be what the definition stands in: `pl.jit(make())`, a project's own decorator. The code of what does holds that of the function.
+    while names and (held := _holding(code, frame)) is not None:
+        frame, between = held
+        for ended in between:  # whose own names nobody has any more
+            names -= {*ended.co_varnames, *ended.co_cellvars, *(() if _is_function(ended) or in_function else ended.co_names)}
+            in_function |= _is_function(ended)
+        seen = frame.f_locals
+        if _is_function(frame.f_code):
+            found |= {name: seen[name] for name in names.difference(function.__code__.co_freevars, found) if name in seen}  # those the function follows itself
+        elif not in_function:  # the names of a class are not those of functions in its functions
+            found |= {name: seen[name] for name in names.difference(found) if name in seen}
+        code, in_function = frame.f_code, in_function or _is_function(frame.f_code)
     return found
+
+
+def _is_function(code: CodeType) -> bool:
+    return bool(code.co_flags & inspect.CO_OPTIMIZED)
+
+
+def _holding(code: CodeType, frame: FrameType | None) -> tuple[FrameType, list[CodeType]] | None:
+    """The innermost of what runs, from `frame` on, in whose text the one with this code stands, and what of that has ended; None: all, or it is a module."""
+    while frame is not None:
+        between = _between(frame.f_code, code)
+        if between is not None:
+            return (frame, between) if frame.f_locals is not frame.f_globals else None
+        frame = frame.f_back
+    return None
+
+
+def _between(outer: CodeType, code: CodeType) -> list[CodeType] | None:
+    """The functions and classes in `outer` around this code, from the inside; None: it stands elsewhere."""
+    for part in outer.co_consts:
+        if part is code:
+            return []
+        if isinstance(part, CodeType) and (found := _between(part, code)) is not None:
+            return [*found, part]
+    return None
 
 
 jit = _Jit()

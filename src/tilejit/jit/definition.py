@@ -140,7 +140,7 @@ class Definition:
     @lazy
     def quoted(self) -> Quoted:
         """The annotations in quotes, as they were when `params` and `result` were read."""
-        return Quoted(self.annotation_namespace, frozenset(self.facts.params))
+        return Quoted(self.annotation_namespace, frozenset(self.facts.params).difference(self.extra))  # what a method belongs to is known
 
     @lazy
     def digest(self) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -121,3 +124,133 @@ def test_objects_around_a_definition_are_followed(which: int):
         kernel(X)
     kernel.cache_clear()
     assert kernel(X).shape[0] == before * 2
+
+
+def own(function: Callable[..., object]) -> JITFunction:
+    """A project's own decorator."""
+    return pl.jit(function)
+
+
+def by_own_decorator(ROWS: int) -> JITFunction:
+    @own
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor[[ROWS, 4], pl.FP32]]):
+        out[0:2, :] = x
+
+    return kernel
+
+
+def two_functions_out(ROWS: int) -> JITFunction:
+    def inner() -> JITFunction:
+        @pl.jit
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor[[ROWS, 4], pl.FP32]]):
+            out[0:2, :] = x
+
+        return kernel
+
+    return inner()
+
+
+def in_a_method(ROWS: int) -> JITFunction:
+    class Maker:
+        ROWS = 50  # not a name of functions in its functions
+
+        def make(self) -> JITFunction:
+            @pl.jit
+            def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor[[ROWS, 4], pl.FP32]]):
+                out[0:2, :] = x
+
+            return kernel
+
+    return Maker().make()
+
+
+def of_a_function_that_ended(ROWS: int) -> JITFunction:
+    def inner(KIND: DType):
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor[[ROWS, 4], KIND]]):
+            out[0:2, :] = pl.cast(x, pl.FP16)
+
+        return kernel
+
+    KIND = pl.FP32
+    assert KIND is pl.FP32  # hidden from the kernel by the name of what has ended: the module's is left
+    return pl.jit(inner(pl.FP32))
+
+
+def test_names_of_functions_that_have_ended_are_not_those_of_others():
+    result = of_a_function_that_ended(5)(X)
+    assert result.shape == (5, 4) and result.dtype == np.float16
+
+
+@pytest.mark.parametrize("make", [by_own_decorator, two_functions_out, in_a_method])
+def test_functions_around_a_definition_are_found_wherever_it_is_decorated(make: Callable[[int], JITFunction]):
+    assert [make(rows)(X).shape for rows in (5, 6, 5)] == [(5, 4), (6, 4), (5, 4)]
+
+
+class Wide:
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    @pl.jit
+    def kernel(self, x: pl.Tensor[[M, 4], pl.FP32], out: pl.Out[pl.Tensor[[M * self.width, 4], pl.FP32]]):  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+        out[0:2, :] = x
+
+
+def test_annotations_of_a_method_see_its_object():
+    two, three = Wide(2), Wide(3)
+    assert [wide.kernel(X).shape for wide in (two, three, two)] == [(4, 4), (6, 4), (4, 4)]
+    two.width = 5
+    with pytest.raises(errors.StaleCaptureError):
+        two.kernel(X)
+    two.kernel.cache_clear()
+    assert two.kernel(X).shape == (10, 4) and three.kernel(X).shape == (6, 4)
+
+
+@pl.jit
+def of_no_dtype(x: pl.Tensor, out: pl.Out[pl.Tensor[[2, 4], pl.FP23]]):  # pyright: ignore
+    out[:] = x
+
+
+@pl.jit
+def of_no_name(x: pl.Tensor, out: pl.Out[pl.Tensor[[MISSPELT, 4], pl.FP32]]):  # noqa: F821  # pyright: ignore
+    out[:] = x
+
+
+@pl.jit
+def of_no_type(x: pl.Tensor, s: pl.Scaler[pl.FP32], out: pl.Out[pl.Tensor]):  # pyright: ignore
+    out[:] = x * s
+
+
+@pl.jit
+def of_no_attribute(x: pl.Tensor, out: pl.Out[pl.Tensor[[KIND.rows, 4], pl.FP32]]):  # pyright: ignore
+    out[:] = x
+
+
+@pl.jit
+def of_types_elsewhere(x: Tensor[[2, 4], pl.FP32], out: pl.Out[pl.Tensor]):  # noqa: F821  # pyright: ignore
+    out[:] = x
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "said"),
+    [
+        (of_no_dtype, (X,), "`out` cannot be evaluated: tilejit.language has no `FP23`"),
+        (of_no_name, (X,), "`out` cannot be evaluated: name 'MISSPELT' is not defined"),
+        (of_no_type, (X, 2.0), "`s` cannot be evaluated: tilejit.language has no `Scaler`"),
+        (of_no_attribute, (X,), "`out` cannot be evaluated: 'DType' object has no attribute 'rows'"),
+        (of_types_elsewhere, (X,), "`x` cannot be evaluated: name 'Tensor' is not defined"),
+    ],
+)
+def test_annotations_that_cannot_be_evaluated_are_errors(kernel: JITFunction, args: tuple[object, ...], said: str):
+    """They were taken for a bare pl.Tensor, or for none."""
+    with pytest.raises(errors.UndefinedVariableError, match=re.escape(said)) as caught:
+        kernel(*args)
+    assert f"{Path(__file__).name}:" in str(caught.value) and "= help: " in str(caught.value)
+
+
+@pl.jit
+def of_others(x: pl.Tensor, setup: OnlyForCheckers, out: pl.Out[Tensor]):  # noqa: F821  # pyright: ignore
+    out[:] = x * setup.factor
+
+
+def test_others_annotations_may_be_for_type_checkers_only():
+    assert (of_others(X, SimpleNamespace(factor=3.0)) == 3).all()

@@ -11,11 +11,11 @@ import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import FunctionType as PythonFunction
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import Any, NamedTuple, cast, get_args
 
 from tilejit.dtypes import INT64, DType
-from tilejit.errors import ArgumentError, ParserTypeError, TilejitError
+from tilejit.errors import ArgumentError, ParserTypeError, TilejitError, UndefinedVariableError, did_you_mean
 from tilejit.frontend.source import FunctionText, span_of, unwrapped
 from tilejit.jit.reads.facts import Facts, Path, path_of
 from tilejit.jit.reads.questions import MISSING, followed
@@ -170,6 +170,7 @@ def _read(name: str, annotation: object, default: object, quoted: Quoted, text: 
             annotation = quoted.evaluate(name, annotation)
         if annotation is None and text is not None:
             annotation = _by_text(name, quoted, text())
+            quoted.require(name, annotation)
         return _classify(name, annotation, default)
     except TilejitError as error:
         if text is None:
@@ -231,6 +232,7 @@ class Quoted:
         self._params = params
         self._texts: dict[str, str] = {}
         self._found: dict[str, object] = {}
+        self._failed: dict[str, Exception] = {}
         self._read: dict[str, JitParam] = {}
         self.chains: dict[Path, object] = {}
         """Chains of names, with what they led to."""
@@ -251,9 +253,25 @@ class Quoted:
             found = self._found[name] = written.value(known)
         except TilejitError:
             raise
-        except Exception:
+        except Exception as error:
+            self._failed[name] = error
             return None
         return found
+
+    def require(self, name: str, guess: object | None) -> None:
+        """Refuse an annotation in words of the language that Python cannot evaluate; `guess`: what its shape alone tells.
+
+        Others' annotations may name what is imported for type checkers only, and say nothing here; so does a bare `Tensor`.
+        """
+        error = self._failed.get(name)
+        if error is None or name in self._found:
+            return
+        text = self._texts[name]
+        speaks = _says_more(text) if guess is not None else any(_is_ours(self._namespace.get(root)) for root in _written(text).names)
+        if not speaks:
+            return
+        what, help = _told(error, self._namespace)
+        raise UndefinedVariableError(f"the annotation of `{name}` cannot be evaluated: {what}", help=help)
 
     def described(self) -> str:
         """What they stand for, in writing; symbols by number, classes by where they stand, which other processes know too."""
@@ -336,6 +354,9 @@ def _chain_of(text: str) -> _Written | None:
         return None
 
     def value(names: Mapping[str, object]) -> object:
+        missing = next((chain[0] for chain in chains if chain[0] not in names), None)
+        if missing is not None:
+            raise NameError(f"name '{missing}' is not defined", name=missing)  # as Python says it of others
         found = [functools.reduce(getattr, chain[1:], names[chain[0]]) for chain in chains]
         return cast("Any", found[0])[found[1]] if bracket else found[0]
 
@@ -358,6 +379,30 @@ def _expression_of(text: str) -> _Written:
 def _chains(node: ast.AST) -> list[Path]:
     path = path_of(node) if isinstance(node, ast.expr) else None
     return [path] if path is not None else [found for child in ast.iter_child_nodes(node) for found in _chains(child)]
+
+
+def _says_more(text: str) -> bool:
+    """Whether an annotation of a tensor speaks of extents or dtypes."""
+    return any(isinstance(node, ast.List | ast.Tuple | ast.Call) for node in ast.walk(expression(text)))
+
+
+def _is_ours(value: object) -> bool:
+    """Whether a name that an annotation begins with is the language, or one of its types."""
+    name = value.__name__ if isinstance(value, ModuleType) else type(value).__module__ if not isinstance(value, type) else value.__module__
+    return name.partition(".")[0] == "tilejit"
+
+
+def _told(error: Exception, namespace: Mapping[str, object]) -> tuple[str, str]:
+    """What Python says of an annotation in quotes that it cannot evaluate, and what helps."""
+    what, _, close = str(error).partition("; did you mean ")  # as the language says of its own names
+    if close:
+        return what, f"did you mean {close}"
+    if isinstance(error, AttributeError) and error.obj is not None:
+        return what, did_you_mean(str(error.name), dir(error.obj)) or f"give it a `{error.name}`, or name something that it has"
+    if not isinstance(error, NameError):
+        return what, "write it as Python evaluates it where the function stands"
+    bind = f"bind `{error.name}` in the module, or in the function or class around this one: what only type checkers import is not there"
+    return what, " ".join(filter(None, [did_you_mean(str(error.name), namespace), bind]))
 
 
 def _by_syntax(node: ast.expr) -> object | None:
