@@ -237,7 +237,8 @@ def by_reference(row: OpSpec, args: Mapping[str, object]) -> int | float | bool 
     if type.dtype is COMPLEX64:
         return complex(value.item())
     number = plain_number(value.item())
-    return number if number_dtype(number) is type.dtype else TypedConstant(number, type.dtype)
+    typed = type.dtype.is_float and any(isinstance(arg, TypedConstant) for arg in args.values())  # Python would go on in double
+    return number if number_dtype(number) is type.dtype and not typed else TypedConstant(number, type.dtype)
 
 
 def _with_wide_literals(row: OpSpec, args: Mapping[str, object]) -> Mapping[str, object]:

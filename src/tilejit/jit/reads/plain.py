@@ -15,6 +15,7 @@ import numpy as np
 
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import ArtifactError
+from tilejit.jit.reads.typed import TypedFloat
 from tilejit.json_text import writer
 from tilejit.ops.spec import OpFunction
 from tilejit.types import annotations as language_types
@@ -113,6 +114,8 @@ def encode(value: object, other: Callable[[object], object] | None = None) -> An
         return ["float", "nan" if math.isnan(number) else number.hex()]
     if kind is tuple or kind is list:
         return [kind.__name__, *[encode(item, other) for item in cast("tuple[object, ...]", value)]]
+    if kind is TypedFloat:
+        return ["typed", cast("TypedFloat", value).dtype.name, encode(float(cast("float", value)))]
     path = language_path(value)
     if path is not None:
         return ["pl", path]
@@ -172,7 +175,7 @@ def same(one: object, other: object) -> bool:
 def is_plain(value: object) -> bool:
     """Whether a value is plain, members included. Lists and dicts are not: they are somebody's, and change."""
     kind = type(value)
-    if kind in _ATOMS or kind is float or kind is bytes or kind is complex or id(value) in _BUILTIN_NAMES or value is Ellipsis:
+    if kind in _ATOMS or kind is float or kind is TypedFloat or kind is bytes or kind is complex or id(value) in _BUILTIN_NAMES or value is Ellipsis:
         return True
     if kind is tuple:
         return all(map(is_plain, cast("tuple[object, ...]", value)))
@@ -321,6 +324,7 @@ def _builtin(rows: list[Any], other: _Other) -> object:
 _READERS: dict[str, Callable[[list[Any], _Other], object]] = {
     "int": lambda rows, other: int(rows[0], 16),
     "float": lambda rows, other: math.nan if rows[0] == "nan" else float.fromhex(rows[0]),
+    "typed": lambda rows, other: TypedFloat(cast("float", decode(rows[1])), DTYPES[rows[0]]),
     "tuple": lambda rows, other: tuple(_members(rows, other)),
     "list": _members,
     "slice": lambda rows, other: slice(*_members(rows, other)),

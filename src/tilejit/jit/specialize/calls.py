@@ -13,6 +13,7 @@ from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
 from tilejit.jit.reads.plain import PURE, defining_module, is_plain, is_settled
+from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
 from tilejit.jit.specialize.growing import GROWING, grown
@@ -21,6 +22,7 @@ from tilejit.jit.specialize.mappings import dict_of, dict_view, pairs
 from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import Operators
 from tilejit.jit.specialize.owned import LISTS, changed_by, given_to, is_fresh, made_in, makes_anew, only_moves, refuse_deed, taken_over
+from tilejit.jit.specialize.typed import called
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language, reaches
 from tilejit.jit.specialize.walk import Folded, NeedsTurns
 from tilejit.ops.compose import INLINE_HELP
@@ -268,10 +270,13 @@ class Calls(Operators):
             return fold.call(cast("Callable[..., object]", raw), given, names, path)
         if not _is_blind(raw, names):
             check_order(self, (*given, *names.values(), cast("BuiltinMethodType", raw).__self__ if own else None), node)
+        if (computed := called(raw, given, names)) is not NotImplemented:
+            return computed
         pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
         if pure and not holds_handle(given) and not holds_handle(names):
             return fold.call(function, given, names, path)
         refuse_deed(self, node, raw, [trace.raw(item) for item in given])
+        given, names = cast("tuple[object, ...]", untyped(given)), {name: untyped(value) for name, value in names.items()}
         value = trace.ask("call", function, given, names, path=path)
         if is_fresh(raw):
             return taken_over(self, value, node)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import UnsupportedFeatureError, in_body
+from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.iterate import iterated, taken_apart
 from tilejit.jit.specialize.mappings import check_keys, dict_of
@@ -48,7 +49,7 @@ def comprehension(body: Expressions, node: ast.expr) -> Folded:
 
 def set_of(body: Expressions, members: Sequence[Folded], node: ast.expr) -> Folded:
     """A set of compile-time values."""
-    values = [value.value for _, value in members if isinstance(value, Static)]
+    values = [untyped(value.value) for _, value in members if isinstance(value, Static)]  # no text can tell the types of members
     if len(values) != len(members):
         raise in_body(UnsupportedFeatureError)("a set of run-time values", span=body.definition.span(node), help="make a list, or a tuple of names")
     check_keys(body, values, node)

@@ -12,6 +12,7 @@ from tilejit.errors import ParserTypeError, ShapeError, UndefinedVariableError, 
 from tilejit.frontend import fold
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.questions import MISSING
+from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.comprehensions import comprehension, set_of
 from tilejit.jit.specialize.iterate import bundle_node, check_order, member, part_of, spread_out, with_objects
@@ -20,7 +21,7 @@ from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, relocated
 from tilejit.jit.specialize.owned import taken_over
 from tilejit.jit.specialize.symbols import Symbol
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, holds_object, literal, number_node, typed_node
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, holds_object, literal, number_node
 from tilejit.jit.specialize.walk import Folded, NeedsTurns, Walk
 from tilejit.jit.specialize.windows import window
 from tilejit.types.annotations import DirectedAnnotation, DynVar, ScalarAnnotation, TensorAnnotation, TileAnnotation
@@ -89,9 +90,9 @@ class Expressions(Walk):
     def _typed_scalar(self, node: ast.Name) -> Folded | None:
         """A specialised scalar of a float type other than FP32, which a bare literal would lose."""
         value = self.env.get(node.id)
-        if not isinstance(value, Static) or value.local or value.dtype is None or not isinstance(value.value, float):
+        if not isinstance(value, Static) or value.local or value.dtype is None:
             return None
-        return relocated(typed_node(value.value, value.dtype), node), replace(value, local=True)
+        return relocated(cast("ast.expr", literal(value.value)), node), replace(value, local=True)
 
     def place_around(self, name: str) -> None:
         """Let a name stand for what it is around the definition, as it does in an annotation in quotes."""
@@ -186,7 +187,7 @@ class Expressions(Walk):
         index, place = self._cut(node.slice) if isinstance(value, Static) and isinstance(node.slice, ast.Slice) else self.fold(node.slice)
         same = at(ast.Subscript(base, index, ast.Load()), node)
         known = isinstance(value, Items) and isinstance(place, Static) and not holds_handle(place.value)
-        if known and (found := member(self, base, cast("Items", value), cast("Static", place).value, node)) is not None:
+        if known and (found := member(self, base, cast("Items", value), untyped(cast("Static", place).value), node)) is not None:
             return found
         if isinstance(value, Items) and isinstance(place, Static) and isinstance(place.value, int):
             self._check_shape_index(node, place.value, len(value.items))

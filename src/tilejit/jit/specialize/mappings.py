@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import UnsupportedFeatureError, in_body
 from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize.iterate import member_nodes, static_node
 from tilejit.jit.specialize.nodes import at
 from tilejit.jit.specialize.values import UNKNOWN, Items, Static
@@ -60,7 +62,7 @@ def members(body: Expressions, text: ast.expr, value: Items | Static, place: ast
 def dict_of(body: Expressions, rows: Sequence[tuple[Folded, Folded]], node: ast.expr) -> Folded:
     """A dict of these keys and members; of equal keys the last member counts."""
     text = at(ast.Dict([key for (key, _), _ in rows], [item for _, (item, _) in rows]), node)
-    keys = [key for (_, key), _ in rows if isinstance(key, Static)]
+    keys = [replace(key, value=untyped(key.value)) for (_, key), _ in rows if isinstance(key, Static)]
     if len(keys) != len(rows):
         return text, UNKNOWN
     check_keys(body, [key.value for key in keys], node)

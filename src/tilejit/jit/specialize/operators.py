@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import cast
 
-from tilejit import ops
 from tilejit.dtypes import BOOL
-from tilejit.errors import TilejitError, UnsupportedFeatureError
+from tilejit.errors import UnsupportedFeatureError
 from tilejit.frontend import fold
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.plain import is_settled
@@ -19,7 +17,8 @@ from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.iterate import check_order
 from tilejit.jit.specialize.nodes import at, evaluated
 from tilejit.jit.specialize.owned import taken_over
-from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, Unknown, joined, number_of, without_value
+from tilejit.jit.specialize.typed import operated
+from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, Unknown, joined, without_value
 from tilejit.jit.specialize.walk import Folded
 from tilejit.types.values import BufferType, TileType
 
@@ -46,8 +45,8 @@ class Operators(Expressions):
                 value = taken_over(self, value, node)
         else:
             value = evaluated(node, function, *values)
-        result = Static(value, local=any(operand.local for operand in operands))
-        return result if all(operand.dtype is None for operand in operands) else _with_type(result, op, *operands)
+        value = operated(value, op, *values) if any(operand.dtype is not None for operand in operands) else value
+        return Static(value, local=any(operand.local for operand in operands))
 
     def unary(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.UnaryOp)
@@ -128,24 +127,6 @@ class Operators(Expressions):
         finally:
             self.undecided -= 1
             self.skippable -= 1
-
-
-def _with_type(value: Static, op: ast.AST, *sides: Static) -> Static:
-    """What an operator makes of numbers of which one has a type of its own: as the front end computes it, in that type."""
-    from tilejit.frontend.calls import by_reference  # what compiles; a cache hit does not come here
-    from tilejit.frontend.values import TypedConstant
-
-    if isinstance(op, ast.USub | ast.UAdd):
-        return replace(value, dtype=sides[0].dtype)
-    row = ops.operators().get(type(op).__name__)
-    if row is None or not isinstance(op, ast.operator) or any(number_of(side) is None for side in sides):
-        return value
-    given = [TypedConstant(cast("float", side.value), side.dtype) if side.dtype is not None else side.value for side in sides]
-    try:
-        found = by_reference(ops.table()[row], dict(zip(("lhs", "rhs"), given, strict=True)))
-    except TilejitError:
-        return value  # the front end says what is wrong
-    return replace(value, value=found.value, dtype=found.dtype) if isinstance(found, TypedConstant) else replace(value, value=found)
 
 
 def tested(tree: ast.AST) -> Iterator[ast.expr]:

@@ -27,7 +27,7 @@ from tilejit.jit.specialize.reach import ComputedDim
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Dynamic, Symbol
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, declared, literal, typed_node
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, declared, literal
 from tilejit.types.annotations import ScalarAnnotation, WindowAnnotation
 from tilejit.types.enums import Level, Role
 from tilejit.types.python_text import expression
@@ -250,7 +250,7 @@ class Specializer:
                 return ("tile", tuple(dim(extent) for extent in type.shape), type.dtype.name)
             if isinstance(type, Static):
                 identities = tuple(things.setdefault(id(made), len(things)) for made in made_in(type.value))  # which of them are one list
-                return ("static", repr(encode(type.value, self.trace.reference)), type.dtype, identities)
+                return ("static", repr(encode(type.value, self.trace.reference)), identities)
             if isinstance(type, Items):
                 return ("items", type.names, repr(type.keys), *(key(item) for item in type.items))
             return repr(type)
@@ -295,7 +295,7 @@ def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[st
     for param in definition.params:
         type = types.get(param.name)
         if isinstance(type, Static) and definition.stores.get(param.name):
-            value = typed_node(cast("float", type.value), type.dtype) if type.dtype is not None else literal(type.value)
+            value = literal(type.value)
             body.env[param.name] = replace(type, local=value is not None)
             if value is None:
                 continue  # an object: no text can stand for it, and none has to

@@ -14,7 +14,7 @@ def as_declared(number: int | float | bool, param: JitParam) -> int | float | bo
         return number if isinstance(number, bool | float) else _in_range(number, INDEX, param)
     if dtype.is_float:
         try:
-            return _held(float(number), dtype)
+            return held(float(number), dtype)
         except OverflowError:
             raise _out_of_range(int(number), param, f"{dtype}") from None
     if dtype is BOOL:
@@ -26,7 +26,7 @@ def as_declared(number: int | float | bool, param: JitParam) -> int | float | bo
     return _in_range(int(number), dtype, param)
 
 
-def _held(number: float, dtype: DType) -> float:
+def held(number: float, dtype: DType) -> float:
     """The number that a float type narrower than FP32 has in place of this one. FP32 reads literals as they are written, `0.1` as 0.1."""
     if dtype.bits >= 32:
         return number

@@ -14,6 +14,7 @@ import numpy as np
 from tilejit.dtypes import BOOL, FP32, INDEX, DType
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.plain import dumps, encode, is_plain, language_path
+from tilejit.jit.reads.typed import TypedFloat
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.types.enums import ENUMS
 from tilejit.types.python_text import expression
@@ -22,11 +23,15 @@ from tilejit.types.values import BufferType, TileType, join
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """A compile-time value: plain, or a handle. `local`: known through a local name, so the text keeps the name. `dtype`: of a number that has its own."""
+    """A compile-time value: plain, or a handle. `local`: known through a local name, so the text keeps the name."""
 
     value: object
     local: bool = False
-    dtype: DType | None = None
+
+    @property
+    def dtype(self) -> DType | None:
+        """That of a number that has its own."""
+        return self.value.dtype if type(self.value) is TypedFloat else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +79,9 @@ def number_node(value: int | float | bool) -> ast.expr:
     return ast.Constant(value)
 
 
-def typed_node(value: float, dtype: DType) -> ast.expr:
+def _typed_node(value: TypedFloat) -> ast.expr:
     """A number of a data type that a bare literal would lose."""
-    return expression(f"pl.const({ast.unparse(number_node(value))}, pl.{dtype.name})")
+    return expression(f"pl.const({ast.unparse(number_node(float(value)))}, pl.{value.dtype.name})")
 
 
 _NUMBERS = frozenset({bool, int, float})
@@ -86,6 +91,8 @@ def literal(value: object) -> ast.expr | None:
     """An expression for a compile-time value that reads the same in any place, or None when there is none."""
     if type(value) in _NUMBERS:
         return number_node(cast("int", value))
+    if type(value) is TypedFloat:
+        return _typed_node(value)
     if is_handle(value):
         return None
     if isinstance(value, np.generic):
@@ -136,7 +143,7 @@ def same(one: Abstract, other: Abstract) -> bool:
     if isinstance(one, Static) and isinstance(other, Static):
         if any(holds_handle(value) or not is_plain(value) for value in (one.value, other.value)):
             return one.value is other.value
-        return dumps(encode(one.value)) == dumps(encode(other.value)) and one.dtype is other.dtype  # as 1 and True are equal in Python
+        return dumps(encode(one.value)) == dumps(encode(other.value))  # as 1 and True are equal in Python
     if isinstance(one, Items) and isinstance(other, Items):
         return one.keys == other.keys and len(one.items) == len(other.items) and all(map(same, one.items, other.items))
     return one == other
@@ -145,7 +152,7 @@ def same(one: Abstract, other: Abstract) -> bool:
 def declared(value: object, dtype: DType | None) -> Static:
     """What a parameter holds: a number of a float type other than FP32 has that type, which its literal does not tell."""
     tells = dtype is None or dtype is FP32 or not dtype.is_float or not isinstance(value, float)
-    return Static(value, dtype=None if tells else dtype)
+    return Static(value if tells else TypedFloat(cast("float", value), cast("DType", dtype)))
 
 
 def number_of(value: Abstract) -> int | float | bool | None:
