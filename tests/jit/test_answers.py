@@ -156,6 +156,43 @@ def test_iterators_that_run_out_are_drift(make_kernel: MakeKernel) -> None:
     assert [called(kernel), called(kernel)] == [4.0, 5.0]
 
 
+ITERATORS = """
+def made(count=2):
+    yield from range(1, count + 1)
+class Holder:
+    kept = iter((7, 8, 9))
+    @property
+    def fresh(self):
+        return iter((5, 6))
+LEFT, RIGHT, HOLDER = [1, 2], [3, 4], Holder()
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("sum(made()) + sum(v for v in made()) + sum([*made()]) + len(list(made()))", 11),
+        ("sum(HOLDER.fresh) + sum(list(HOLDER.fresh)) + max(HOLDER.fresh)", 28),
+        ("len(list(zip(LEFT, RIGHT))) + len(list(zip(LEFT, RIGHT))) + sum(a * b for a, b in zip(LEFT, RIGHT))", 15),
+        ("sum(sum(made()) for turn in range(40)) + len([*made()])", 122),
+    ],
+)
+def test_every_call_that_makes_an_iterator_makes_one_of_its_own(expression: str, value: int, make_kernel: MakeKernel) -> None:
+    for _ in range(2):  # the second comes from the disk
+        kernel = make_kernel(ITERATORS + ADD.format(options="(on_drift='recompile')", expression=expression))
+        assert [called(kernel) for _ in range(3)] == [value + 1.0] * 3
+    names: dict[str, Any] = kernel.definition.function.__globals__
+    names["LEFT"].append(5)
+    names["RIGHT"].append(6)
+    names["made"].__defaults__ = (3,)
+    assert called(kernel) == eval(expression, names) + 1.0
+
+
+def test_a_stored_iterator_stays_the_one_that_it_is(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(ITERATORS + ADD.format(options="", expression="next(HOLDER.kept) + sum(HOLDER.kept)"))
+    assert called(kernel) == 25.0
+
+
 def test_the_axis_of_bind_dynamic_is_asked(make_kernel: MakeKernel) -> None:
     text = """
     AXIS = {axis}

@@ -105,11 +105,11 @@ def assigned(module: types.ModuleType, *names: str) -> object:
     return tell(names) if tell is not None else ()
 
 
-def attribute(owner: object, name: str, path: str = "") -> object:
+def attribute(owner: object, name: str, turn: int = 0, path: str = "") -> object:
     return fold.attribute(owner, name, path.strip("`") or f"(…).{name}")
 
 
-def call(function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object], path: str = "") -> object:
+def call(function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object], turn: int = 0, path: str = "") -> object:
     return fold.call(function, args, keywords, path.strip("`").partition("(")[0] or type(function).__name__)
 
 
@@ -201,6 +201,8 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "content": content,
 }
 """All of them. Those that take a `path` use it for messages only."""
+MAKING = {"attr": 2, "call": 3}
+"""Operations that may make an iterator, which is never shared: after so many operands stands which one it is, from the second on."""
 AGAIN = {**OPERATIONS, "annotations": quoted_here}
 """How warm calls ask them."""
 
@@ -221,7 +223,9 @@ def answered(
 
 def is_word(operation: str, place: int) -> bool:
     """Whether the operand at a place is a word of the kernel's text, or of ours, whatever values Python gave: names, operators, formats."""
-    return place == 0 if operation in ("operator", "argument") else place > 0 and operation not in ("item", "call", "symbol")
+    if operation in ("operator", "argument"):
+        return place == 0
+    return place >= MAKING["call"] if operation == "call" else place > 0 and operation not in ("item", "symbol")
 
 
 def holds_made(operand: object) -> bool:

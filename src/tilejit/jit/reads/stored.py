@@ -7,13 +7,13 @@ from typing import Any
 
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.reads.owners import OWNED, maybe_definition
-from tilejit.jit.reads.questions import OPERATORS, is_language
+from tilejit.jit.reads.questions import MAKING, OPERATORS, is_language
 from tilejit.types.annotations import DynVar
 
 _MANY = 1 << 30
 _COUNTS = {
     "name": (2, 2), "around": (2, _MANY), "argument": (1, 1), "default": (2, 2),
-    "chain": (2, _MANY), "annotations": (1, 1), "symbol": (2, 2), "assigned": (2, _MANY), "attr": (2, 2), "item": (2, 2), "call": (3, 3),
+    "chain": (2, _MANY), "annotations": (1, 1), "symbol": (2, 2), "assigned": (2, _MANY), "attr": (2, 3), "item": (2, 2), "call": (3, 4),
     "operator": (2, 3), "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1),
 }  # fmt: skip
 """How many operands each operation has."""
@@ -21,8 +21,12 @@ _COUNTS = {
 
 def has_form(operation: object, operands: Sequence[Any], first: object) -> bool:
     """Whether there is such an operation with operands of this number and these kinds; `first` is what the first one stands for, if it is a handle."""
-    least, most = _COUNTS.get(operation, (1, 0)) if isinstance(operation, str) else (1, 0)
+    if not isinstance(operation, str):
+        return False
+    least, most = _COUNTS.get(operation, (1, 0))
     if not least <= len(operands) <= most:
+        return False
+    if operation in MAKING and not all(type(turn) is int and turn > 0 for turn in operands[MAKING[operation] :]):
         return False
     if operation in OWNED:
         return is_handle(operands[0]) and maybe_definition(first) is not None
@@ -41,4 +45,4 @@ def named_by(operation: str, operands: Sequence[Any]) -> Sequence[object]:
     """The names in a question, all of which must occur in the kernel's text."""
     if operation == "call":
         return () if is_handle(operands[0]) else (str(getattr(operands[0], "__name__", "")),)
-    return operands[1:] if operation in ("name", "around", "chain", "attr") else ()
+    return operands[1 : MAKING.get(operation)] if operation in ("name", "around", "chain", "attr") else ()

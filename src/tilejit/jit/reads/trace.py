@@ -18,7 +18,7 @@ from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.members import Member, Members, member_of
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
 from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_deep, is_plain, steady
-from tilejit.jit.reads.questions import MISSING, SPOKEN, is_language, is_word, nested, refusal
+from tilejit.jit.reads.questions import MAKING, MISSING, SPOKEN, is_language, is_word, nested, refusal
 from tilejit.jit.reads.spelling import shown, spelled_as
 from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.types.annotations import DynVar, Once, Untracked
@@ -45,6 +45,8 @@ class Trace:
         """Numbers of what follows from these."""
         self._untracked: list[object] = []
         self._values: dict[str, object] = {}
+        self._turns: dict[str, tuple[int, int]] = {}
+        """Questions that made an iterator: which of them comes next, and the number of the one before."""
         self._at: dict[str, int] = {}
         """Which object is at each place."""
         self._plain: dict[str, int] = {}
@@ -85,10 +87,30 @@ class Trace:
         if self._told_apart:
             operands = tuple(item if is_word(operation, place) else self._by_origin(item) for place, item in enumerate(operands))
         question = _written(operation, operands, self.reference)
-        if question in self._values:
-            return self._values[question]
-        value = self._values[question] = self._ask(question, operation, operands, path)
-        return value
+        if question not in self._values:
+            value = self._values[question] = self._ask(question, operation, operands, path)
+            return value
+        return self._values[question] if operation not in MAKING else self._next_turn(question, operation, operands, path)
+
+    def _next_turn(self, first: str, operation: str, operands: tuple[object, ...], path: str) -> object:
+        """The answer to what was asked before and may have made an iterator: whoever has that moves it on, so the next one to ask gets one of their own."""
+        turn, last = self._turns.get(first, (0, 0))
+        while True:
+            numbered = (*operands, turn) if turn else operands
+            question = _written(operation, numbered, self.reference)
+            if question not in self._values:
+                self._values[question] = self._ask(question, operation, numbered, path)
+                return self._values[question]
+            found = self._values[question]
+            number = self._iterator(found)
+            if number == last:  # no iterator, or one that is stored and comes again
+                return found
+            turn, last = self._turns[first] = turn + 1, number
+
+    def _iterator(self, value: object) -> int:
+        """The number of an iterator; 0: it is none."""
+        number = number_of_handle(cast("Handle", value)) if is_handle(value) else 0
+        return number if number > 0 and hasattr(type(self.objects[number]), "__next__") else 0
 
     def replay(self, question: str) -> str:
         """Ask a question that was written down; its answer as it would be written. ArtifactError: it is no question of this kernel."""
@@ -350,7 +372,7 @@ class Trace:
 
 
 _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_given",
-           "_values", "_plain", "_members", "_told_apart", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
+           "_values", "_turns", "_plain", "_members", "_told_apart", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
 """What traces do not share with those that they are forked from."""
 
 

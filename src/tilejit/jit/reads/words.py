@@ -96,7 +96,7 @@ def _end_words(found: object) -> list[Word] | None:
 def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
     from tilejit.jit.reads.pure import pure_words
 
-    function, args, keywords = operands
+    function, args, keywords = operands[:3]
     if isinstance(function, Once):
         return [] if not any(map(holds_callable, (*args, *keywords.values()))) else None
     if function is isinstance and len(args) == 2 and not keywords and is_plain(args[0]) and all(map(_is_fixed_type, _members(args[1]))):
