@@ -84,11 +84,18 @@ def of_two(extent: DynVar) -> JITFunction:
 
 
 @pytest.mark.parametrize(
-    ("extent", "rows"), [((M + N) * 2, 16), (M + N * 2, 13), (2 * N - M, 7), (N // 2, 2), (M, 3), (N, 5)], ids=["both", "one", "less", "half", "m", "n"]
+    ("extent", "rows"),
+    [((M + N) * 2, 16), (M + N * 2, 13), (2 * N - M, 7), (N // 2, 2), (M, 3), (N, 5), (M % 2, 1), (M * N, 15), ((N * 3) % 4 + 1, 4)],
+    ids=["both", "one", "less", "half", "m", "n", "rest", "product", "remainder"],
 )
 def test_extents_are_computed_as_they_were_written(extent: DynVar, rows: int):
-    """The names of the first two are the same text."""
-    assert of_two(extent)(X, Y).shape == (rows, 4)
+    """The names of the first two are the same text. An output that is given must have that size too, in warm calls as well."""
+    kernel = of_two(extent)
+    assert kernel(X, Y).shape == (rows, 4)
+    for _ in range(3):
+        kernel(X, Y, np.zeros((rows, 4), np.float32))
+    with pytest.raises(errors.ShapeError, match=f"{rows + 1}"):
+        kernel(X, Y, np.zeros((rows + 1, 4), np.float32))
 
 
 def test_expressions_of_one_name_are_different_kernels():
@@ -97,8 +104,8 @@ def test_expressions_of_one_name_are_different_kernels():
 
 
 def test_what_symbols_do_not_tell_is_an_error():
-    with pytest.raises(errors.ShapeError, match="M_mod_4"):
-        of_two(M % 4)(X, Y)
+    with pytest.raises(errors.ShapeError, match="K_mul_2"):
+        of_two(pl.dynamic("K") * 2)(X, Y)
 
 
 def of_one_name(symbol: DynVar) -> JITFunction:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tilejit.frontend.fold import BINARY
 from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
-from tilejit.jit.specialize.reach import Form, combined, form_of
+from tilejit.jit.specialize.reach import ComputedDim, Form, combined, form_of
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.symbols import Symbol
 from tilejit.jit.specialize.values import literal
 from tilejit.types.annotations import ArrayAnnotation, DimSpec, DynExpr, DynVar, TensorAnnotation, TileAnnotation, WindowAnnotation
 from tilejit.types.enums import TensorLayout
 from tilejit.types.python_text import expression
-from tilejit.types.values import EXTENT_OPERATIONS
+from tilejit.types.values import EXTENT_OPERATIONS, BufferType
 from tilejit.types.views import TileView
 
 _AST_CLASSES = {compute: kind.__name__ for kind, compute in BINARY.items()}
@@ -35,6 +36,38 @@ def form_of_extent(dim: DimSpec, body: Expressions) -> Form | None:
     symbol = body.dynamic.objects.get(id(dim))
     held = body.dims.get(symbol.root()) if symbol is not None else None
     return form_of(held) if held is not None else None
+
+
+def computed_names(body: Expressions) -> dict[DynDim, str]:
+    """Extents of parameters that annotations compute from symbols which parameters carry, as text: the program checks them at each call."""
+    out: dict[DynDim, str] = {}
+    needed: set[DynDim] = set()
+    for param in body.definition.params:
+        type = body.params.get(param.name)
+        shape = param.tensor.shape if param.tensor is not None else None
+        for dim, extent in zip(type.shape, shape, strict=False) if isinstance(type, BufferType) and shape is not None else ():
+            if isinstance(extent, DynExpr) and isinstance(dim, DynDim) and not isinstance(dim, ComputedDim) and dim not in needed:
+                held = [_held(symbol, body) for symbol in _symbols_in(extent)]
+                carried = [found for found in held if found is not None and found not in (dim, *out)]
+                if len(carried) == len(held):
+                    needed.update(carried)
+                    out[dim] = _dim(extent, body)
+    return out
+
+
+def _symbols_in(extent: DimSpec) -> Iterator[DynVar]:
+    if isinstance(extent, DynExpr):
+        yield from _symbols_in(extent.left)
+        yield from _symbols_in(extent.right)
+    elif isinstance(extent, DynVar):
+        yield extent
+
+
+def _held(symbol: DynVar, body: Expressions) -> DynDim | None:
+    """The extent of a parameter that a symbol stands for; None: no parameter has it as it is."""
+    known = body.dynamic.objects.get(id(symbol))
+    held = body.dims.get(known.root()) if known is not None else None
+    return None if isinstance(held, ComputedDim) else held
 
 
 def annotation_of(param: JitParam, body: Expressions, place: ast.expr) -> ast.expr:

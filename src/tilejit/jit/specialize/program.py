@@ -15,7 +15,7 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.reads.plain import encode
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
-from tilejit.jit.specialize.declared import annotation_of
+from tilejit.jit.specialize.declared import annotation_of, computed_names
 from tilejit.jit.specialize.dependencies import returned_params
 from tilejit.jit.specialize.dynamic import analyse_late
 from tilejit.jit.specialize.effects import has_effects
@@ -106,6 +106,8 @@ class Specializer:
         self._dims: dict[Symbol, DynDim] = {}
         self._literals: dict[str, int] = {}
         self._own_dims: dict[ComputedDim, DynDim] = {}
+        self._spelled: set[str] = set()
+        """Names of extents for which annotations say how they are computed."""
         self._dynamic = dict(self.known)
         self.may_act: dict[Definition, bool] = {}
         self.acting: set[str] = set()
@@ -172,7 +174,8 @@ class Specializer:
     def run(self, metas: Mapping[str, ArgumentMeta]) -> Specialization:
         """Specialise the entry for the given arguments."""
         self._build(self.entry, self.entry.name, self.entry_types(metas))
-        symbols = dict(sorted(self.symbols.items()))
+        named = {node.id for function in self.functions for node in ast.walk(function.node) if isinstance(node, ast.Name)} if self._spelled else set[str]()
+        symbols = {name: literal for name, literal in sorted(self.symbols.items()) if name not in self._spelled or name in named}
         return Specialization(f"_jit_{self.entry.name}", tuple(self.functions), symbols, self.entry.name, self.externals, self.trace.modules)
 
     def entry_types(self, metas: Mapping[str, ArgumentMeta]) -> dict[str, Abstract]:
@@ -222,6 +225,9 @@ class Specializer:
         body = self.body(definition, types)
         bind_symbols(body, types)
         prologue = _rebound_scalars(definition, body, types)
+        computed = computed_names(body)
+        self._spelled.update(names[dim] for dim in computed)
+        names.update(computed)
         statements = body.whole(definition.text.node.body)
         statements = [*prologue, *_extents_read(body, definition), *statements]
         if body.acts or has_effects(statements, self.acting):
@@ -231,7 +237,7 @@ class Specializer:
         node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition, kind)], _returns(definition, types, names, body), None)
         ast.copy_location(node, definition.text.node)
         ast.copy_location(arguments[0], definition.text.node)
-        used = {python: dim.literal for dim, python in names.items() if not isinstance(dim, ComputedDim)}
+        used = {python: dim.literal for dim, python in names.items() if not isinstance(dim, ComputedDim) and dim not in computed}
         self.functions.append(SpecialFunction(name, node, definition, kind, used))
         return body.result or UNKNOWN
 
