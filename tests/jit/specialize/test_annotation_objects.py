@@ -1,6 +1,7 @@
 """Annotations mean what Python made of them at the `def`, whatever their names stand for in the body, or by now."""
 
 from collections.abc import Callable
+from typing import Annotated, Any, Final, Optional, Union
 
 import numpy as np
 import pytest
@@ -221,3 +222,39 @@ def test_an_extent_that_only_the_run_knows_is_an_error():
     out = np.zeros((6, 4), np.float32)
     of_the_run(X, 6, out)
     assert (out[0] == 1).all()
+
+
+WRAPPERS: dict[str, Callable[[Any], Any]] = {
+    "Optional": lambda kind: Optional[kind],  # noqa: UP045 (what is tested)
+    "Union": lambda kind: Union[None, kind],  # noqa: UP007 (what is tested)
+    "Annotated": lambda kind: Annotated[kind, "metres"],
+    "Final": lambda kind: Final[kind],
+    "both": lambda kind: Optional[Annotated[kind, 1, 2]],  # noqa: UP045 (what is tested)
+}
+
+
+@pytest.mark.parametrize("around", WRAPPERS.values(), ids=WRAPPERS)
+def test_what_typing_adds_to_an_annotation_takes_nothing_from_it(around: Callable[[Any], Any]):
+    of_rows = pl.Tensor[[M, 4], pl.FP32]
+
+    @pl.jit
+    def kernel(x: around(of_rows), y: around(of_rows), factor: around(pl.FP32), out: around(pl.Out[of_rows])):
+        out[:] = x + y * factor
+
+    np.testing.assert_array_equal(kernel(X, X, 2), X * 3)
+    for rows in (2, 7):
+        kernel(X[:1].repeat(rows, 0), X[:1].repeat(rows, 0), 2.0)
+    assert kernel.cache_info().entries == 1
+    with pytest.raises(errors.DTypeError, match="must hold FP32"):
+        kernel(X.astype(np.float64), X, 1.0)
+    with pytest.raises(errors.ShapeError, match="`M` is 3"):
+        kernel(X, X[:2], 1.0)
+
+
+def test_a_tensor_that_typing_calls_optional_may_be_left_out():
+    @pl.jit
+    def kernel(x: pl.Tensor, y: Optional[pl.Tensor[[M, 4], pl.FP32]], out: pl.Out[pl.Tensor]):  # noqa: UP045 (what is tested)
+        out[:] = x if y is None else x + y
+
+    np.testing.assert_array_equal(kernel(X, None), X)
+    np.testing.assert_array_equal(kernel(X, X), X + X)

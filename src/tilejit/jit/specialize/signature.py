@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import FunctionType as PythonFunction
 from types import ModuleType, UnionType
-from typing import Any, NamedTuple, cast, get_args
+from typing import Annotated, Any, Final, NamedTuple, Union, cast, get_args, get_origin
 
 from tilejit.dtypes import INT64, DType
 from tilejit.errors import ArgumentError, ParserTypeError, TilejitError, UndefinedVariableError, did_you_mean
@@ -190,12 +190,10 @@ def _by_text(name: str, quoted: Quoted, text: FunctionText) -> object | None:
 
 def _classify(name: str, annotation: object, default: object) -> JitParam:
     direction, optional = "In", default is None
-    if isinstance(annotation, UnionType) and len(kinds := [kind for kind in get_args(annotation) if kind is not type(None)]) == 1:
-        annotation = OptionalAnnotation(kinds[0])
-    if isinstance(annotation, OptionalAnnotation):
-        optional, annotation = True, annotation.inner
-    if isinstance(annotation, DirectedAnnotation):
-        direction, annotation = annotation.direction, annotation.inner
+    while (inner := _within(annotation)) is not annotation:
+        optional |= isinstance(annotation, OptionalAnnotation) or get_origin(annotation) in _UNIONS
+        direction = annotation.direction if isinstance(annotation, DirectedAnnotation) else direction
+        annotation = inner
     if annotation is Tensor or annotation is DistributedTensor:
         annotation = TensorAnnotation() if annotation is Tensor else WindowAnnotation()
     if annotation is constexpr or isinstance(annotation, ConstexprAnnotation):
@@ -216,6 +214,20 @@ def _classify(name: str, annotation: object, default: object) -> JitParam:
     wrap = annotation if isinstance(annotation, type) and hasattr(annotation, "__abi_slots__") else None
     stands_for = annotation if isinstance(annotation, TileAnnotation | ArrayAnnotation) else None
     return JitParam(name, "other", direction, default=default, wrap=wrap, stands_for=stands_for)
+
+
+_UNIONS = (Union, UnionType)
+
+
+def _within(annotation: object) -> object:
+    """What stands in an annotation that adds to another: `X | None`, `Optional[X]`, `Annotated[X, …]`, `Final[X]`, `pl.Out[X]`; any other as it is."""
+    if isinstance(annotation, OptionalAnnotation | DirectedAnnotation):
+        return annotation.inner
+    origin, parts = get_origin(annotation), get_args(annotation)
+    kinds = [part for part in parts if part is not type(None)]
+    if origin in (Annotated, Final) or (origin in _UNIONS and len(kinds) == 1 < len(parts)):
+        return kinds[0]
+    return annotation
 
 
 def annotated_result(function: Callable[..., object], quoted: Quoted) -> object | None:

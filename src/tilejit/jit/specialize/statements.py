@@ -20,7 +20,7 @@ from tilejit.jit.specialize.iterate import taken_apart, without_objects
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.order import computed_first, order_matters
 from tilejit.jit.specialize.stores import is_member, taken_out
-from tilejit.jit.specialize.turns import unrolled
+from tilejit.jit.specialize.turns import expanded, unrolled
 from tilejit.jit.specialize.values import (
     UNKNOWN,
     Abstract,
@@ -146,20 +146,20 @@ class Statements(Assignments):
 
     def loop(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.For)
-        expanded = self._expanded(node)
-        if expanded is None:
-            expanded = unrolled(self, node)
-        if expanded is not None:
-            return expanded
+        turns = self._expanded(node)
+        if turns is None:
+            turns = unrolled(self, node)
+        if turns is not None:
+            return turns
         before, kept = dict(self.env), list(self.kept)
         try:
             return self._rolled(node)
         except (NeedsTurns, UncacheableValueError):
             self.env, self.kept = before, kept
-            expanded = self._expanded(node, turns=True)
-            if expanded is None:
+            turns = self._expanded(node, turns=True)
+            if turns is None:
                 raise
-            return expanded
+            return turns
 
     def _rolled(self, node: ast.For) -> list[ast.stmt]:
         iterable = self.rewrite(node.iter)
@@ -197,11 +197,8 @@ class Statements(Assignments):
         whole = [bound for bound in bounds if isinstance(bound, int)]
         if len(whole) != len(bounds) or not 1 <= len(whole) <= 3 or 0 in whole[2:]:
             return None
-        out: list[ast.stmt] = []
         try:
-            for value in range(*whole):
-                out += self.bind_member(node.target, (at(ast.Constant(value), node.target), Static(value)))
-                out += [new for statement in node.body for new in self.statement(statement)]
+            out = expanded(self, node, [(at(ast.Constant(value), node.target), Static(value)) for value in range(*whole)])
         except TilejitError:
             self.inlined.pop(name, None)  # an outer loop may have to be expanded first
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tilejit.errors import UnsupportedFeatureError, in_body
@@ -27,6 +27,18 @@ def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
     members = iterated(body, node.iter, named_before(body, bound))
     if members is None:
         return None
+
+    def check(position: int, before_turn: int) -> None:
+        left = slice(position, None) if not isinstance(node.iter, ast.Call) or ast.unparse(node.iter.func) != "reversed" else slice(0, -position)
+        if body.changes != before_turn and not all(_alike(before[left], (iterated(body, part) or [])[left]) for part, before in live):
+            what = f"`{ast.unparse(node.iter)}` changes while it is looped over"
+            raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=f"loop over a copy: [*{ast.unparse(node.iter)}]")
+
+    return expanded(body, node, members, check)
+
+
+def expanded(body: Statements, node: ast.For, members: Sequence[Folded], check: Callable[[int, int], None] | None = None) -> list[ast.stmt]:
+    """The turns of a loop, one after the other, up to a `break`, else with what stands under `else`; `check` is called after each."""
     out: list[ast.stmt] = []
     for position, item in enumerate(members, 1):
         changes = body.changes
@@ -35,10 +47,8 @@ def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
         out += turn
         if end is ast.Break:
             return out
-        left = slice(position, None) if not isinstance(node.iter, ast.Call) or ast.unparse(node.iter.func) != "reversed" else slice(0, -position)
-        if body.changes != changes and not all(_alike(before[left], (iterated(body, part) or [])[left]) for part, before in live):
-            what = f"`{ast.unparse(node.iter)}` changes while it is looped over"
-            raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=f"loop over a copy: [*{ast.unparse(node.iter)}]")
+        if check is not None:
+            check(position, changes)
     return out + [new for statement in node.orelse for new in body.statement(statement)]
 
 
