@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tilejit import errors
 from tilejit.dtypes import DType
 
 pytestmark = pytest.mark.dispatch
@@ -130,3 +131,20 @@ def test_such_a_kernel_may_be_the_first_that_a_process_compiles(tmp_path: Path) 
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == pytest.approx(0.9, abs=1e-3)
+
+
+@pytest.mark.parametrize("runtime", [(), ("flag",)], ids=["specialised", "runtime"])
+def test_flags_are_true_or_false(runtime: tuple[str, ...]):
+    @pl.jit(runtime_scalars=runtime)
+    def kernel(x: T, flag: pl.BOOL, out: pl.Out[T]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            if flag:
+                out[:] = x * 2.0
+            else:
+                out[:] = x * 3.0
+
+    for flag, factor in [(True, 2), (0, 3), (np.bool_(1), 2), (1.0, 2)]:
+        np.testing.assert_array_equal(kernel(ones, flag), ones * factor)
+    for wrong in (2, 0.5, -1, np.int8(3)):
+        with pytest.raises((errors.RangeError, errors.ArgumentError), match="`flag`"):
+            kernel(ones, wrong)

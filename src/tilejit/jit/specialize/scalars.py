@@ -17,13 +17,13 @@ def as_declared(number: int | float | bool, param: JitParam) -> int | float | bo
             return held(float(number), dtype)
         except OverflowError:
             raise _out_of_range(int(number), param, f"{dtype}") from None
-    if dtype is BOOL:
-        return bool(number)
     if isinstance(number, float):
         if not number.is_integer():
-            raise ArgumentError(f"`{param.name}` is an integer ({dtype}), got {number!r}", help=f"round it, or declare `{param.name}` as a float type")
+            what, help = ("a truth value", "pass True or False") if dtype is BOOL else ("an integer", f"round it, or declare `{param.name}` as a float type")
+            raise ArgumentError(f"`{param.name}` is {what} ({dtype}), got {number!r}", help=help)
         number = int(number)
-    return _in_range(int(number), dtype, param)
+    whole = _in_range(int(number), dtype, param)
+    return bool(whole) if dtype is BOOL else whole
 
 
 def held(number: float, dtype: DType) -> float:
@@ -46,5 +46,5 @@ def _in_range(number: int, dtype: DType, param: JitParam) -> int:
 def _out_of_range(number: int, param: JitParam, range: str) -> RangeError:
     from tilejit.ops.dtype_rules import int_text
 
-    help = f"pass a number in that range, or declare `{param.name}` with a wider dtype"
+    help = "pass True or False" if param.dtype is BOOL else f"pass a number in that range, or declare `{param.name}` with a wider dtype"
     return RangeError(f"`{param.name}` = {int_text(number)} is outside the range of {range}", help=help)
