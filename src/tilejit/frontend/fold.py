@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import operator
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
@@ -156,6 +158,7 @@ def _has_numpy(value: object) -> bool:
 
 def guarded(what: str | ast.AST, function: Callable[..., object], *args: object, **kwargs: object) -> object:
     """`function(*args)` while compiling; what it raises becomes an error of the kernel text."""
+    start = time.perf_counter()
     try:
         if isinstance(function, BuiltinFunctionType) and any(map(_has_numpy, args)):
             with np.errstate(all="ignore"):  # an operator gives what it gives, whatever np.seterr says now: it is not asked again at each call
@@ -172,6 +175,16 @@ def guarded(what: str | ast.AST, function: Callable[..., object], *args: object,
         what = what if isinstance(what, str) else f"`{ast.unparse(what)}`"
         path = what.strip("`").partition("(")[0]
         raise ParserTypeError(f"{what} failed while compiling: {type(error).__name__}: {error}", help=elsewhere(path)) from error
+    finally:
+        CLOCK.seconds = time.perf_counter() - start
+
+
+class _Clock(threading.local):
+    seconds = 0.0
+    """How long the last function took that was called while compiling, by itself."""
+
+
+CLOCK = _Clock()
 
 
 def attribute(owner: object, name: str, path: str) -> object:

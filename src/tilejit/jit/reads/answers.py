@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilejit.frontend.fold import CLOCK
 from tilejit.jit.reads.questions import answered
 
 
@@ -15,16 +16,20 @@ class Answers:
         self._raised: set[int] = set()
         self.asking = ""
         """What is asked now, or was asked last."""
+        self.seconds = 0.0
+        """How long Python took for the last answer, without what we do around it; 0.0: it was known."""
 
     def ask(self, key: str, operation: str, operands: tuple[object, ...], raws: tuple[object, ...], path: str | None) -> object:
         """The answer; `key` says which question it is, objects by identity (they are kept alive)."""
         found = self._known.get(key)
+        self.seconds = 0.0
         if found is None:
             try:
                 found = (answered(operation, operands, raws, path), None, raws)
             except Exception as error:
                 found = (None, error, raws)
                 self._raised.add(id(error))
+            self.seconds = CLOCK.seconds
             self._known[key] = found
         if found[1] is not None:
             raise found[1]

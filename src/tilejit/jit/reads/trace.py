@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
@@ -211,10 +210,10 @@ class Trace:
         key = _written(operation, operands, lambda item: ["id", id(self.raw(item))])
         spelled = self.answers.asking = spelled_as(operation, operands, self._shown)
         try:
-            start = time.perf_counter()
             said = (path or f"`{spelled}`") if operation in SPOKEN else None
             raw = known.value if known is not None else self.answers.ask(key, operation, kept, raws, said)
-            self.seconds[spelled] = max(self.seconds.get(spelled, 0.0), time.perf_counter() - start)
+            if known is None:
+                self.seconds[spelled] = max(self.seconds.get(spelled, 0.0), self.answers.seconds)
         except Exception as error:
             if tracked and not given:
                 self._compare(identity, '["error"]', error, spelled, operands)
