@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import cast
 
@@ -48,14 +48,14 @@ class Statements(Assignments):
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The rewritten statements; a block that vanished is a `pass`."""
-        return self._sequence(body) or [at(ast.Pass(), body[0])]
+        return self.reached(body) or [at(ast.Pass(), body[0])]
 
-    def _sequence(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The rewritten statements, up to one that returns."""
+    def reached(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The rewritten statements, up to one that leaves them: what stands behind it does nothing, while compiling too."""
         out: list[ast.stmt] = []
         for statement in body:
             out += self.statement(statement)
-            if out and isinstance(out[-1], ast.Return):
+            if out and isinstance(out[-1], ast.Return | ast.Break | ast.Continue):
                 break
         return out
 
@@ -151,11 +151,11 @@ class Statements(Assignments):
             turns = unrolled(self, node)
         if turns is not None:
             return turns
-        before, kept = dict(self.env), list(self.kept)
+        before, kept, inlined = dict(self.env), list(self.kept), dict(self.inlined)
         try:
             return self._rolled(node)
         except (NeedsTurns, UncacheableValueError):
-            self.env, self.kept = before, kept
+            self.env, self.kept, self.inlined = before, kept, inlined
             turns = self._expanded(node, turns=True)
             if turns is None:
                 raise
@@ -164,12 +164,12 @@ class Statements(Assignments):
     def _rolled(self, node: ast.For) -> list[ast.stmt]:
         iterable = self.rewrite(node.iter)
         before = self._bound_anew(node)
-        self._enter_loop(node)
+        inlined = self._enter_loop(node)
         target = self._loop_target(node.target, node.iter)
         outside = dict(self.env)
         body = self._undecided_block(node.body)
         self._refuse_other_types(node, outside)
-        self._leave(_stored_names(node))
+        self._leave_loop(node, inlined)
         orelse = self.block(node.orelse) if node.orelse else []
         return [*before, at(ast.For(target, iterable, body, orelse), node)]
 
@@ -246,17 +246,24 @@ class Statements(Assignments):
 
     def while_loop(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.While)
-        self._enter_loop(node)
+        inlined = self._enter_loop(node)
         test = self._perhaps(node.test)[0]
         body = self._undecided_block(node.body)
-        self._leave(_stored_names(node))
+        self._leave_loop(node, inlined)
         orelse = self.block(node.orelse) if node.orelse else []
         return [at(ast.While(test, body, orelse), node)]
 
-    def _enter_loop(self, node: ast.For | ast.While) -> None:
-        """A scalar that the loop rebinds has no fixed value in it; a tensor keeps its type from turn to turn."""
+    def _enter_loop(self, node: ast.For | ast.While) -> Mapping[str, object]:
+        """A scalar that the loop rebinds has no fixed value in it; a tensor keeps its type from turn to turn. What names that it binds stood for before."""
+        names = _stored_names(node)
+        self._leave(names)
+        self.forget_spellings(names)
+        return {name: self.inlined.pop(name) for name in names & self.inlined.keys()}
+
+    def _leave_loop(self, node: ast.For | ast.While, inlined: Mapping[str, object]) -> None:
+        """`inlined`: what names stood for before it, which they still do where it has no turn."""
         self._leave(_stored_names(node))
-        self.forget_spellings(_stored_names(node))
+        self.inlined = {name: value for name, value in self.inlined.items() if name not in inlined or _is_same(value, inlined[name])}
 
     def _leave(self, names: Iterable[str]) -> None:
         for name in names:
@@ -269,14 +276,16 @@ class Statements(Assignments):
         first = self._bound_anew(node)
         if isinstance(test, Static):
             calls: list[ast.stmt] = [at(ast.Expr(call), call) for call in acting_calls(test_node, self.specializer.acting)]
-            return [*calls, *first, *self._sequence(node.body if self.truth(test, node.test) else node.orelse)]
-        before, inlined, bound = dict(self.env), set(self.inlined), dict(self.bound_in)
+            return [*calls, *first, *self.reached(node.body if self.truth(test, node.test) else node.orelse)]
+        before, inlined, bound = dict(self.env), dict(self.inlined), dict(self.bound_in)
         body = self._undecided_block(node.body)
         after_body, self.env = self.env, before
+        inlined_in_body, self.inlined = self.inlined, dict(inlined)
         bound_in_body, self.bound_in = self.bound_in, bound
         orelse = self._undecided_block(node.orelse) if node.orelse else []
         self.bound_in |= {name: binding.joined(self.bound_in.get(name)) for name, binding in bound_in_body.items()}
-        self.inlined = {name: value for name, value in self.inlined.items() if name in inlined}  # the others have a value on one of the ways
+        ways = (inlined_in_body, self.inlined)  # names that stand for one thing on both; the others have a value on one of the ways
+        self.inlined = {name: value for name, value in inlined.items() if all(name in way and _is_same(way[name], value) for way in ways)}
         self.env = {name: joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
         return [*first, at(ast.If(test_node, body, orelse), node)]
 
@@ -352,6 +361,11 @@ def _start(node: ast.stmt) -> ast.expr | None:
 def _head(node: ast.stmt) -> list[ast.AST]:
     """The expressions of a statement, without those of the statements in it."""
     return [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether a name stands for the same as before: a number of the same type, or the very object."""
+    return one is other or (type(one) is type(other) and isinstance(one, int | float | str) and one == other)
 
 
 def _stored_names(node: ast.AST) -> set[str]:

@@ -45,11 +45,11 @@ def expanded(body: Statements, node: ast.For, members: Sequence[Folded], check: 
         out += body.bind_member(node.target, item)
         turn, end = _turn(body, node.body)
         out += turn
-        if end is ast.Break:
+        if end is ast.Break or end is ast.Return:
             return out
         if check is not None:
             check(position, changes)
-    return out + [new for statement in node.orelse for new in body.statement(statement)]
+    return out + body.reached(node.orelse)
 
 
 def _alike(one: Sequence[Folded], other: Sequence[Folded]) -> bool:
@@ -60,7 +60,7 @@ def _alike(one: Sequence[Folded], other: Sequence[Folded]) -> bool:
 
 
 def _turn(body: Statements, statements: Sequence[ast.stmt]) -> tuple[list[ast.stmt], type[ast.stmt] | None]:
-    """One turn, up to a `break` or `continue` that is decided while compiling; at run time there is nothing left to jump out of."""
+    """One turn, up to a `break`, `continue` or `return` that is decided while compiling; at run time there is nothing left to jump out of."""
     out: list[ast.stmt] = []
     for statement in statements:
         for new in body.statement(statement):
@@ -75,6 +75,8 @@ def _turn(body: Statements, statements: Sequence[ast.stmt]) -> tuple[list[ast.st
                     help="put the rest of the turn into the other branch of the `if`",
                 )
             out.append(new)
+        if out and isinstance(out[-1], ast.Return):
+            return out, ast.Return
     return out, None
 
 
