@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArtifactError, StaleCaptureError, TilejitError, TuningError, shortened
+from tilejit.errors import StaleCaptureError, TilejitError, TuningError, shortened
 from tilejit.jit.bound import bound_kernels
 from tilejit.jit.definition import Kernel, replaced_part
 from tilejit.jit.disk import kernels as disk
@@ -34,7 +34,7 @@ from tilejit.jit.tune.trial import Call, KernelTrials, Timer
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.bench import BoundCall
 from tilejit.runtime.call.graphs import untraced
-from tilejit.runtime.config import RunConfig
+from tilejit.runtime.config import RunConfig, forbidden
 from tilejit.runtime.copies import in_numpy
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.recording import recording
@@ -209,9 +209,7 @@ class Autotuned(Kernel):
 
     def _search(self, record: Record, call: Call, options: Options) -> Tuning:
         if settings.RUN_ONLY.value:
-            name = disk.kernel_name(self.kernel.definition)
-            help = "tune it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable"
-            raise ArtifactError(f"{name} would have to be tuned, and {settings.RUN_ONLY.variable} forbids it", help=help)
+            raise forbidden(disk.kernel_name(self.kernel.definition), "tune")
         start = saved = time.monotonic()
         if any(record.reads.get(point) != self._reads(self.space[point], call) for point in record.timings):
             record.start_anew()  # something that one of them read is another now: it may be right or wrong now, and so may those that were compared with it
