@@ -22,7 +22,8 @@ from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.watch import asked_of
 from tilejit.jit.specialize.arguments import bind_arguments
-from tilejit.jit.tune.keys import coarse, keyed, measure, names_object, signature_of, threads_of
+from tilejit.jit.tune.keys import coarse, keyed, names_object, signature_of, threads_of
+from tilejit.jit.tune.measure import Measure
 from tilejit.jit.tune.options import Options
 from tilejit.jit.tune.progress import progress_of
 from tilejit.jit.tune.reads import Standing, asked_by, digest_of
@@ -116,16 +117,19 @@ class Autotuned(Kernel):
         """What calls like this one have to look at before they take the same choice; None: they have to decide again."""
         if bind_arguments(self.kernel.definition, call.args, {**call.kwargs, **record.choice.arguments}, running=True).signatures:
             return None  # objects of foreign classes say themselves what they are, at every call
+        compared = Measure(self.options.reference)
+        if compared.told != record.key.own["reference"]:
+            return None
         policy = self.kernel._policy()
         if policy == "ignore" or not row_of(record.key.platform).cacheable:
-            return Standing(())
+            return Standing((), compared)
         first, best = (asked_by(self.variant(choice), call) for choice in (self.space[self.space.first], record.choice))
         same = (record.key.own["reads"], record.reads.get(cast("Point", record.best))) == (self._digest(first), self._digest(best))
         if not same or any(asked.given for trace in (first, best) for asked in trace.log):
             return None  # changed meanwhile, or an argument was asked, which may answer something else next time
         if asked_of(first) <= asked_of(best):
-            return Standing((best,) if policy == "recompile" else ())  # else the call itself says what changed
-        return Standing((first, best))
+            return Standing((best,) if policy == "recompile" else (), compared)  # else the call itself says what changed
+        return Standing((first, best), compared)
 
     @property
     def _first_tuned(self) -> int:
@@ -278,7 +282,7 @@ class Autotuned(Kernel):
             "arguments": arguments,
             "options": whole.own["options"],
             "space": self.space.digest(),
-            "reference": measure(self.options.reference),
+            "reference": Measure(self.options.reference).told,
             "threads": threads_of(call.config),
         }
         if row_of(whole.platform).cacheable:
