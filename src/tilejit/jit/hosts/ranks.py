@@ -27,7 +27,7 @@ from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
 from tilejit.runtime.ranks.host import Recorder
-from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
+from tilejit.runtime.ranks.plan import Fact, GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.resident import Sharded, StackedDeviceTensor, array_of, home_of
 from tilejit.runtime.targets import HOST
 from tilejit.types.annotations import DynVar, WindowAnnotation
@@ -220,17 +220,19 @@ class _Given:
             return recorder, run_text(self.definition, recorder, [*([compiled.me(recorder)] if compiled.me is not None else []), *values.values()], named)
 
 
-def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, object]:
+def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, Fact]:
     """What the processes of a call compare."""
     version = import_module("tilejit").__version__
+    coded = [(name, setting) for name, setting in settings.VARIABLES.items() if setting.affects_code]
     scalars = {param.name: values.get(param.name) for param in definition.params if param.tensor is None}
     return {
-        "the version of tilejit": (version, settings.code_settings()),
-        "the text of the host function": definition.facts.digest,
-        "the kernels that are launched": [launched.text() for launched in recorder.compiled.values()],
-        "the shapes of the arguments": [(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors],
-        "the scalars": scalars,
-        "the launches": [(step.rank, step.name, [*map(_shown, step.given)]) for step in recorder.plan.steps],
+        "the version of tilejit": Fact(version, "install one version of tilejit for all processes"),
+        **{f"the setting {name}": Fact(setting.value, f"set {name} to one value for all processes, or for none") for name, setting in coded},
+        "the text of the host function": Fact(definition.facts.digest),
+        "the kernels that are launched": Fact([launched.text() for launched in recorder.compiled.values()]),
+        "the shapes of the arguments": Fact([(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors]),
+        "the scalars": Fact(scalars),
+        "the launches": Fact([(step.rank, step.name, [*map(_shown, step.given)]) for step in recorder.plan.steps]),
     }
 
 

@@ -16,7 +16,7 @@ from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
-from tilejit.runtime.ranks.plan import HostTensor, Plan, Step, WindowBuffer
+from tilejit.runtime.ranks.plan import Fact, HostTensor, Plan, Step, WindowBuffer
 from tilejit.runtime.ranks.resident import Residents
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class DistributedWorker(Residents):
                 for source, _, target in copies:
                     target[...] = source
                 return
-            plan = Plan(engine.world, facts={"what is copied": [(source.shape, str(source.dtype), home) for source, home, _ in copies]})
+            plan = Plan(engine.world, facts={"what is copied": Fact([(source.shape, str(source.dtype), home) for source, home, _ in copies])})
             plan.buffers = [WindowBuffer(buffer.name, buffer.size) for buffer in self._buffers]  # what is copied lies behind them
             arrays = [np.empty_like(source) for source, _, _ in copies]
             for array, (source, home, _) in zip(arrays, copies, strict=True):
