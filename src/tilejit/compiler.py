@@ -11,7 +11,7 @@ from tilejit.frontend.results import as_program
 from tilejit.passes import clock, context, pipeline
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
-from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_settings, code_options
+from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_settings, code_options, forbidden
 from tilejit.runtime.targets import place_of
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.text import print_text
@@ -25,6 +25,8 @@ def compile_program(
     `known` has the machine code of some texts already; with `profile` regions are timed (view/profile.py)."""
     check_settings()
     with settings.taken():
+        if settings.RUN_ONLY.value:
+            raise forbidden(program.name, ship="its directory (`ir.compile(…, output_dir=…)`, `CompiledProgram.from_dir`)")
         return _compiled(program, config or RunConfig(), output_dir, known, profile)
 
 

@@ -6,11 +6,12 @@ import os
 import sys
 
 import numpy as np
+import pytest
 
 import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.ranks import signals
-from tilejit.errors import DistributedError, TilejitError
+from tilejit.errors import DistributedError, ProgramMismatchError, TilejitError
 from tilejit.runtime import DistributedConfig, RunConfig
 from tilejit.runtime.ranks import engines
 
@@ -101,6 +102,10 @@ def all_times_more(x: pl.Tensor[[signals.NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[
         scaled(x[r], y[r], 2.0 + MINE, device=r)
 
 
+OTHER_SETTINGS = {"TILEJIT_FAST_MATH": "0", "TILEJIT_PLATFORM": "reference"}
+"""What one process says of settings that the others leave alone."""
+
+
 def fail(how: str, world: int) -> None:
     """What goes wrong."""
     waiting = np.zeros((world, 1, 1), np.int32)
@@ -118,6 +123,14 @@ def fail(how: str, world: int) -> None:
         all_wait(waiting, 0)
     elif how == "constant":
         all_times(rows, np.empty_like(rows))
+    elif how in OTHER_SETTINGS:
+        with pytest.MonkeyPatch.context() as patch:
+            if MINE == 1:
+                patch.setenv(how, OTHER_SETTINGS[how])
+            with pytest.raises(ProgramMismatchError) as caught:
+                all_times(rows, np.empty_like(rows))
+        assert caught.value.hint == f"set {how} to one value for all processes, or for none"
+        raise caught.value
     elif how == "slices":
         all_times_elsewhere(rows, np.empty_like(rows))
     elif how == "scalars":

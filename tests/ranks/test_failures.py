@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from tests.patience import HANG
-from tests.ranks import kills, signals
+from tests.ranks import failing, kills, signals
 from tests.ranks.engines import WITHOUT_MPI, launched, mpirun, on
 from tilejit.errors import DeadlockError, DistributedError, KernelAssertionError
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-OUTLIVED = ("deadlock", "assert", "constant", "shapes", "slices", "scalars", "size", "mismatch", "roots", "left_out", "peer", "bounds")
+OUTLIVED = ("deadlock", "assert", "constant", "shapes", "slices", "scalars", "size", *failing.OTHER_SETTINGS, "mismatch", "roots", "left_out", "peer", "bounds")
 _TEXT = (Path(__file__).parent / "failing.py").read_text(encoding="utf-8").splitlines()
 
 
@@ -93,6 +93,11 @@ def test_other_shapes_in_one_process_are_found(told: Told) -> None:
 @pytest.mark.parametrize("what", ["slices", "scalars"])
 def test_other_arguments_of_a_launch_in_one_process_are_found(what: str, told: Told) -> None:
     assert "ProgramMismatchError [0, 1] | the processes of this call differ in the launches" in both(told, what)
+
+
+@pytest.mark.parametrize("name", failing.OTHER_SETTINGS)
+def test_a_setting_that_differs_is_named(name: str, told: Told) -> None:
+    assert f"ProgramMismatchError [0, 1] | the processes of this call differ in the setting {name}: rank 0 against rank 1" in both(told, name)
 
 
 def test_a_world_of_another_size_than_the_job_is_refused(told: Told) -> None:

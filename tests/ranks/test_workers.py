@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 import tilejit.language as pl
 import tilejit.language.distributed as pld
+from tests.patience import HANG
 from tests.ranks import order
 from tilejit import ir
-from tilejit.errors import ArgumentError
-from tilejit.runtime import DeviceTensor, DistributedCompiledProgram, DistributedConfig, RunConfig
+from tilejit.errors import ArgumentError, ShapeError
+from tilejit.jit.hosts import workers
+from tilejit.jit.hosts.ranks import is_copied
+from tilejit.runtime import DeviceTensor, DistributedCompiledProgram, DistributedConfig, DistributedRunHandle, RunConfig
 
 NR = pl.dynamic("NR")
 
@@ -95,6 +100,88 @@ def test_calls_that_are_submitted_end_in_order() -> None:
             handles[0].result(timeout=-1)
     with pytest.raises(RuntimeError, match="closed"):
         ranks(outputs[0])
+
+
+BY = 1.0
+
+
+@pl.program
+class Times:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def times(self, x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], by: pl.Scalar[pl.FP32]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y[:] = x * by
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.SubWorker)
+    def before(x: pl.Tensor[[2, 8], pl.FP32], y: pl.Out[pl.Tensor[[2, 8], pl.FP32]]): ...  # pyright: ignore[reportGeneralTypeIssues] - it has no self
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def all(self, x: pl.Tensor[[2, 8], pl.FP32], y: pl.Out[pl.Tensor[[2, 8], pl.FP32]]):
+        t = pl.create_tensor([2, 8], dtype=pl.FP32)
+        self.before(x, t)
+        for r in pl.range(pld.world_size()):
+            self.times(t[r], y[r], BY, device=r)
+
+
+def test_names_of_calls_that_are_submitted_stand_for_what_they_are_at_the_submit(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = ir.compile(Times, distributed_config=DistributedConfig([0, 1]))
+    assert isinstance(compiled, DistributedCompiledProgram)
+    submitted = threading.Event()
+
+    def before(x: np.ndarray, y: np.ndarray) -> None:
+        submitted.wait(HANG)
+        y[...] = x
+
+    x, calls = np.ones((2, 8), np.float32), list[tuple[DistributedRunHandle, np.ndarray, float]]()
+    with compiled.prepare(callbacks={"before": before}) as ranks:
+        for factor in (4.0, 5.0):
+            monkeypatch.setitem(globals(), "BY", factor)
+            y = np.zeros_like(x)
+            calls.append((ranks.submit(compiled, x, y), y, factor))
+        monkeypatch.setitem(globals(), "BY", 6.0)
+        submitted.set()
+        for handle, y, factor in calls:
+            handle.result()
+            assert (y == factor).all()
+
+
+def test_what_is_copied_for_a_call_that_is_submitted_is_what_the_calls_before_it_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = ir.compile(Times, distributed_config=DistributedConfig([0, 1]))
+    assert isinstance(compiled, DistributedCompiledProgram)
+
+    submitted = threading.Event()
+
+    def before(x: np.ndarray, y: np.ndarray) -> None:
+        submitted.wait(HANG)
+        y[...] = x
+
+    def looked(value: object) -> bool:
+        found = is_copied(value)
+        if found:
+            submitted.set()  # the call before is still under way when the second one is submitted
+        return found
+
+    monkeypatch.setattr(workers, "is_copied", looked)
+    x = np.arange(16, dtype=np.float32).reshape(2, 8)
+    first, second = np.zeros_like(x), np.zeros_like(x)
+    with compiled.prepare(callbacks={"before": before}) as ranks:
+        ranks.submit(compiled, x, first)
+        ranks.submit(compiled, first[::-1], second).result()
+    np.testing.assert_array_equal(second, x[::-1])
+
+
+def test_a_call_that_is_refused_says_so_whenever_its_result_is_asked() -> None:
+    compiled = _compiled()
+    with compiled.prepare() as ranks:
+        handle = ranks.submit(compiled, np.zeros((2, 1, 2), np.int32))
+        for _ in range(2):
+            with pytest.raises(ShapeError, match="dim 2 of `y` must be 1"):
+                handle.result()
+        with pytest.raises(ValueError, match="not among"):
+            ranks.submit(_compiled(), np.zeros((2, 1, 1), np.int32)).result()
+        y = np.full((2, 1, 1), -1, np.int32)
+        ranks.submit(compiled, y).result()
+        assert not y.any()
 
 
 def test_what_was_not_prepared_is_refused() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.runtime.programs import TwoEntries, binary, compiled
 from tests.runtime.test_compiled import data
-from tilejit import CompiledProgram, RunConfig, ir
+from tilejit import CompiledProgram, RunConfig, ir, runtime
 from tilejit.errors import ArtifactError, OptionError
 from tilejit.runtime.config import INERT_OPTIONS
 
@@ -137,3 +137,16 @@ def test_a_call_cannot_ask_for_other_code(tmp_path: Path) -> None:
                 exact(x, x, config=config)
         with pytest.raises(OptionError, match="main was compiled with check_bounds=True, the call asks for check_bounds=False"):
             exact["main"](x, x, config=RunConfig(check_bounds=False))
+
+
+@pytest.mark.parametrize("platform", ["cpu", "reference"])
+def test_where_compiling_is_forbidden_a_program_is_refused_and_its_directory_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
+    program, place, a, b = binary("FP32"), tmp_path / "add", data(), data()
+    ir.compile(program, place, platform="cpu")
+    monkeypatch.setenv("TILEJIT_RUN_ONLY", "1")
+    with pytest.raises(ArtifactError, match="would have to be compiled, and TILEJIT_RUN_ONLY forbids it") as caught:
+        ir.compile(program, platform=platform)
+    assert program.name in str(caught.value) and "output_dir" in str(caught.value)
+    with pytest.raises(ArtifactError, match="TILEJIT_RUN_ONLY"):
+        runtime.run(program, a, b, data())
+    np.testing.assert_array_equal(CompiledProgram.from_dir(place)(a, b), a + b)

@@ -31,7 +31,7 @@ from tilejit.jit.specialize.dependencies import renew
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
-from tilejit.runtime.config import RunConfig, check_settings, settings_in, value_of
+from tilejit.runtime.config import RunConfig, check_settings, forbidden, settings_in, value_of
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.store.entry import CacheEntry
 from tilejit.runtime.targets import EAGER, code_settings, place_of, row_of
@@ -284,11 +284,7 @@ class Programs(Kernel):
             self._extents_of(trace)
             unknown = disk.unknown_answer(key, trace)
             note = f"nearest entry: {found[0][:12]}: {reason}" if found else reason
-            raise ArtifactError(
-                f"{name} would have to be compiled, and {settings.RUN_ONLY.variable} forbids it",
-                note=f"{unknown}; {note}" if unknown is not None else note,
-                help="compile it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable",
-            )
+            raise forbidden(name, note=f"{unknown}; {note}" if unknown is not None else note)
 
     def _nearest(self, key: disk.Key, walk: Trace) -> tuple[str, tuple[Any, ...]] | None:
         return nearest({**key.fields, "reads": walk.described()}, self._entries())

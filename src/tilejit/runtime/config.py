@@ -16,7 +16,7 @@ from typing import NoReturn, TypeVar, cast, final
 import numpy as np
 
 from tilejit import config
-from tilejit.errors import OptionError, TilejitWarning, did_you_mean
+from tilejit.errors import ArtifactError, OptionError, TilejitWarning, did_you_mean
 from tilejit.runtime.targets import code_settings, resolve_platform
 
 T = TypeVar("T")
@@ -209,6 +209,12 @@ def settings_in(seen: Sequence[object]) -> dict[str, object]:
 
 def _refused(error: config.SettingError) -> OptionError:
     return OptionError(str(error), help=error.args[1])
+
+
+def forbidden(name: str, verb: str = "compile", ship: str = "the cache (`tilejit cache export`)", note: str | None = None) -> ArtifactError:
+    """What is raised where RUN_ONLY forbids what a call needs; what else there is to `ship` from where it is allowed."""
+    help = f"{verb} it where that is allowed and ship {ship}, or unset the variable"
+    return ArtifactError(f"{name} would have to be {verb}d, and {config.RUN_ONLY.variable} forbids it", note=note, help=help)
 
 
 _OF_RUNS: tuple[config.Setting[int] | config.Setting[bool], ...] = (config.NUM_THREADS, config.ARENA_BYTES, config.FASTPATH)

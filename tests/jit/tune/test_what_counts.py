@@ -16,7 +16,7 @@ import tilejit
 import tilejit.language as pl
 from tests.jit.tune.kernels import Clock, data, scaled, tuned
 from tilejit.errors import OptionError
-from tilejit.jit.tune.keys import measure
+from tilejit.jit.tune.measure import Measure
 from tilejit.jit.tune.space import Choice
 from tilejit.jit.tune.trial import difference
 
@@ -153,9 +153,9 @@ def of_kernel(factor: float) -> Any:
 def test_functions_that_results_are_compared_with_are_told_apart_in_whatever_they_are_wrapped() -> None:
     ours = Measures()
     measures = [ours.one, ours.two, kept(2.0), kept(3.0), of_kernel(2.0), of_kernel(3.0), np.exp, np.sin, "first", "numpy"]
-    found = [json.dumps(measure(reference)) for reference in measures]
+    found = [json.dumps(Measure(reference).told) for reference in measures]
     assert len(set(found)) == len(measures)
-    assert found == [json.dumps(measure(reference)) for reference in measures]
+    assert found == [json.dumps(Measure(reference).told) for reference in measures]
 
 
 class Half:

@@ -13,7 +13,7 @@ from tilejit.errors import ArgumentError, ArtifactError, TilejitError
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.launching import JitLaunched, launch_of, run_text
-from tilejit.jit.hosts.ranks import Compiled, distributed_config, recorded_only, run_host
+from tilejit.jit.hosts.ranks import Compiled, HostCall, distributed_config, record_host, recorded_only, run_host
 from tilejit.jit.hosts.workers import DistributedWorker
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
 from tilejit.runtime.artifact.directory import Stage
@@ -29,6 +29,7 @@ from tilejit.types.annotations import DynVar
 
 if TYPE_CHECKING:
     from tilejit.jit.function import JITFunction
+    from tilejit.runtime.ranks.engine import Engine
     from tilejit.tile_ir.program import Program
 
 _EMPTY: Mapping[str, Any] = {}
@@ -226,6 +227,16 @@ class DistributedCompiledProgram(CompiledProgram):
         worker: DistributedWorker | None = None,
     ) -> Any:
         """One call of a host function."""
+        host, settled, compiled = self._called(name, config, callbacks)
+        return run_host(host, tuple(args), named, settled, compiled, worker)
+
+    def record_host(self, args: tuple[object, ...], config: RunConfig | None, callbacks: Mapping[str, Any], engine: Engine) -> HostCall:
+        """A call of the only host function, to be run later."""
+        host, settled, compiled = self._called(self._only(), config, callbacks)
+        return record_host(host, args, {}, settled, compiled, engine)
+
+    def _called(self, name: str, config: RunConfig | None, callbacks: Mapping[str, Any]) -> tuple[Definition, RunConfig, Compiled]:
+        """A host function, with how and on what it runs."""
         unbound = [worker for worker, function in self.sub_workers.items() if worker not in callbacks and _is_empty(function)]
         if unbound:
             raise ValueError(f"the sub-worker `{unbound[0]}` has no body: bind it with prepare(callbacks={{{unbound[0]!r}: …}})")
@@ -236,8 +247,7 @@ class DistributedCompiledProgram(CompiledProgram):
         settled = replace(config or self._run, platform=self.platform, distributed_config=chosen, **options)
         host = self.hosts[name]
         me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra and host.receiver is None else None
-        compiled = Compiled(me, (*self.launches, *self.hosts), self.parts.kernels)
-        return run_host(host, tuple(args), named, settled, compiled, worker)
+        return host, settled, Compiled(me, (*self.launches, *self.hosts), self.parts.kernels)
 
     def __getitem__(self, name: str) -> Any:
         if name in self.hosts:

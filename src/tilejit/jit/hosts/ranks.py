@@ -16,7 +16,7 @@ from tilejit.frontend.hosts import named_values, speaks_of_ranks
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts.launching import launch_of, run_text
-from tilejit.jit.hosts.replays import Replay, key_of, replays_of
+from tilejit.jit.hosts.replays import Key, Replay, Replays, key_of, replays_of
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.specialize.dependencies import renew_host
 from tilejit.jit.specialize.signature import JitParam
@@ -27,7 +27,7 @@ from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
 from tilejit.runtime.ranks.host import Recorder
-from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
+from tilejit.runtime.ranks.plan import Fact, GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.resident import Sharded, StackedDeviceTensor, array_of, home_of
 from tilejit.runtime.targets import HOST
 from tilejit.types.annotations import DynVar, WindowAnnotation
@@ -119,28 +119,57 @@ def run_host(
     worker: Worker | None = None,
 ) -> object:
     """A call of a host function, of a compiled program or as it is now; `worker` is what was prepared for it."""
-    check_params(definition)
     chosen = distributed_config(config)
-    replays = replays_of(definition, compiled.methods)
     with worker.held(chosen) if worker is not None else Held(chosen) as engine:
-        settled = chosen or DistributedConfig(list(range(engine.world)))
-        plain = definition.in_order(args, named) if not engine.several else None
-        key = key_of(plain, engine.world)
-        replay = replays.pop(key, config)
-        if replay is not None and plain is not None:
-            new = replay.take(plain)
-        else:
-            given = _Given(definition, args, named, engine.world, engine.here)
-            copies = replays.names.copies if replays.names is not None and key is not None else None
-            replay, new = _recorded(given, engine, config, compiled, copies), given.new
-            key = key if plain is not None and replay.again(plain) else None
-        keep = worker is not None and worker.keeps(replay.plan)
-        Call(engine, replay.plan, settled, keep).run()
-    replays.keep(key, replay)
-    if not new:
-        return None
-    order = [new[name] for name in replay.order]
-    return order[0] if len(order) == 1 else tuple(order)
+        return record_host(definition, args, named, config, compiled, engine).run(engine, worker)
+
+
+def record_host(
+    definition: Definition, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None, compiled: Compiled, engine: Engine
+) -> HostCall:
+    """Read the text, or know what it says; nothing runs."""
+    check_params(definition)
+    replays = replays_of(definition, compiled.methods)
+    plain = definition.in_order(args, named) if not engine.several else None
+    key = key_of(plain, engine.world)
+    replay = replays.pop(key, config)
+    if replay is not None and plain is not None:
+        new = replay.take(plain)
+    else:
+        given = _Given(definition, args, named, engine.world, engine.here)
+        copies = replays.names.copies if replays.names is not None and key is not None else None
+        replay, new = _recorded(given, engine, config, compiled, copies), given.new
+        key = key if plain is not None and replay.again(plain) else None
+    return HostCall(replays, key, replay, new, distributed_config(config))
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A call whose text was read, to be run once."""
+
+    replays: Replays
+    key: Key | None
+    replay: Replay
+    new: Mapping[str, object]
+    chosen: DistributedConfig | None
+
+    def run(self, engine: Engine, worker: Worker | None) -> object:
+        """Let the ranks do it, and hand out what they made."""
+        keep = worker is not None and worker.keeps(self.replay.plan)
+        Call(engine, self.replay.plan, self.chosen or DistributedConfig(list(range(engine.world))), keep).run()
+        self.replays.keep(self.key, self.replay)
+        if not self.new:
+            return None
+        order = [self.new[name] for name in self.replay.order]
+        return order[0] if len(order) == 1 else tuple(order)
+
+
+def is_copied(value: object) -> bool:
+    """Whether reading a text takes something out of an argument: a number, or elements that do not lie in one piece."""
+    if isinstance(value, bool | int | float | StackedDeviceTensor | Sharded):
+        return False
+    view = view_of(value)
+    return view is None or not view.shape or not view.contiguous
 
 
 def _recorded(given: _Given, engine: Engine, config: RunConfig | None, compiled: Compiled, copies: Copies) -> Replay:
@@ -191,17 +220,19 @@ class _Given:
             return recorder, run_text(self.definition, recorder, [*([compiled.me(recorder)] if compiled.me is not None else []), *values.values()], named)
 
 
-def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, object]:
+def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, Fact]:
     """What the processes of a call compare."""
     version = import_module("tilejit").__version__
+    coded = [(name, setting) for name, setting in settings.VARIABLES.items() if setting.affects_code]
     scalars = {param.name: values.get(param.name) for param in definition.params if param.tensor is None}
     return {
-        "the version of tilejit": (version, settings.code_settings()),
-        "the text of the host function": definition.facts.digest,
-        "the kernels that are launched": [launched.text() for launched in recorder.compiled.values()],
-        "the shapes of the arguments": [(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors],
-        "the scalars": scalars,
-        "the launches": [(step.rank, step.name, [*map(_shown, step.given)]) for step in recorder.plan.steps],
+        "the version of tilejit": Fact(version, "install one version of tilejit for all processes"),
+        **{f"the setting {name}": Fact(setting.value, f"set {name} to one value for all processes, or for none") for name, setting in coded},
+        "the text of the host function": Fact(definition.facts.digest),
+        "the kernels that are launched": Fact([launched.text() for launched in recorder.compiled.values()]),
+        "the shapes of the arguments": Fact([(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors]),
+        "the scalars": Fact(scalars),
+        "the launches": Fact([(step.rank, step.name, [*map(_shown, step.given)]) for step in recorder.plan.steps]),
     }
 
 

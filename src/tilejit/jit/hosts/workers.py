@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.jit.hosts.ranks import distributed_config
+from tilejit.jit.hosts.ranks import HostCall, distributed_config, is_copied
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
-from tilejit.runtime.ranks.plan import HostTensor, Plan, Step, WindowBuffer
+from tilejit.runtime.ranks.plan import Fact, HostTensor, Plan, Step, WindowBuffer
 from tilejit.runtime.ranks.resident import Residents
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class DistributedWorker(Residents):
                 for source, _, target in copies:
                     target[...] = source
                 return
-            plan = Plan(engine.world, facts={"what is copied": [(source.shape, str(source.dtype), home) for source, home, _ in copies]})
+            plan = Plan(engine.world, facts={"what is copied": Fact([(source.shape, str(source.dtype), home) for source, home, _ in copies])})
             plan.buffers = [WindowBuffer(buffer.name, buffer.size) for buffer in self._buffers]  # what is copied lies behind them
             arrays = [np.empty_like(source) for source, _, _ in copies]
             for array, (source, home, _) in zip(arrays, copies, strict=True):
@@ -128,6 +128,10 @@ class DistributedWorker(Residents):
         if self._closed:
             raise RuntimeError("this worker is closed")
 
+    def _check_is_prepared(self, compiled: DistributedCompiledProgram) -> None:
+        if not any(compiled is program for program in self._programs):
+            raise ValueError(f"{compiled.name} is not among the programs that were prepared")
+
     def __call__(self, *args: object, config: RunConfig | None = None) -> Any:
         if len(self._programs) > 1:
             raise TypeError("this worker has several programs: name one with run(compiled, …)")
@@ -136,27 +140,44 @@ class DistributedWorker(Residents):
     def run(self, compiled: DistributedCompiledProgram, *args: object, config: RunConfig | None = None) -> Any:
         """One call of a prepared program."""
         self._check()
-        if not any(compiled is program for program in self._programs):
-            raise ValueError(f"{compiled.name} is not among the programs that were prepared")
+        self._check_is_prepared(compiled)
         with self._lock:
             self._running = compiled
             return compiled.run_host(compiled._only(), args, {}, config or self._config, self._callbacks, self)
 
     def register(self, compiled: DistributedCompiledProgram) -> Callable[..., Any]:
         """A prepared program as a function."""
-        if not any(compiled is program for program in self._programs):
-            raise ValueError(f"{compiled.name} is not among the programs that were prepared")
+        self._check_is_prepared(compiled)
         return lambda *args, config=None: self.run(compiled, *args, config=config)
 
     def submit(self, compiled: DistributedCompiledProgram, *args: object) -> DistributedRunHandle:
-        """Start a call; at most two are under way."""
+        """Start a call; at most two are under way. Its text is read now; what is copied from arguments for it is copied after the calls before it."""
         self._check()
-        while len(self._under_way) >= 2:
+        while len(self._under_way) >= (1 if any(map(is_copied, args)) else 2):
             first = self._under_way.pop(0)
             first.exception()
-        future = self._queue.submit(self.run, compiled, *args)
+        try:
+            call = self._recorded(compiled, args)
+        except Exception as error:
+            future = Future[Any]()
+            future.set_exception(error)
+        else:
+            future = self._queue.submit(self._run, compiled, call)
         self._under_way.append(future)
         return DistributedRunHandle(future)
+
+    def _recorded(self, compiled: DistributedCompiledProgram, args: tuple[object, ...]) -> HostCall:
+        self._check_is_prepared(compiled)
+        if self._engine is None:
+            with self.held(self._chosen):  # started; calls under way hold it
+                pass
+        assert self._engine is not None
+        return compiled.record_host(args, self._config, self._callbacks, self._engine)
+
+    def _run(self, compiled: DistributedCompiledProgram, call: HostCall) -> Any:
+        with self._lock, self.held(self._chosen) as engine:
+            self._running = compiled
+            return call.run(engine, self)
 
     def close(self) -> None:
         """Wait for what is under way, and let the ranks go."""

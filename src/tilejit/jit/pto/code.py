@@ -16,6 +16,7 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.fingerprint import sources_changed
 from tilejit.lazy import lazy
 from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.config import forbidden
 from tilejit.runtime.store.entry import CacheEntry
 from tilejit.runtime.targets import DEFAULT, code_settings
 
@@ -93,8 +94,7 @@ class PtoCode:
 
     def _build(self) -> CacheEntry | None:
         if settings.RUN_ONLY.value:
-            help = "compile it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable"
-            raise ArtifactError(f"{self.name} would have to be compiled, and {settings.RUN_ONLY.variable} forbids it", help=help)
+            raise forbidden(self.name)
         start = time.perf_counter()
         self._fresh = self.program.native
         self._because = self.program.interpreted_because

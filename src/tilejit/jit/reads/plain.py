@@ -195,6 +195,8 @@ def is_deep(value: object) -> bool:
     """Whether so many containers lie in one another that Python's stack may be too short for them; found without recursion."""
     layer, seen = [value], set[int]()
     for _ in range(_DEEP):
+        if not layer:
+            return False
         layer = [item for one in layer for item in _inside(one) if id(item) not in seen]
         seen.update(map(id, layer))
     return bool(layer)

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArtifactError, StaleCaptureError, TilejitError, TuningError, shortened
+from tilejit.errors import StaleCaptureError, TilejitError, TuningError, shortened
 from tilejit.jit.bound import bound_kernels
 from tilejit.jit.definition import Kernel, replaced_part
 from tilejit.jit.disk import kernels as disk
@@ -22,7 +22,8 @@ from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.watch import asked_of
 from tilejit.jit.specialize.arguments import bind_arguments
-from tilejit.jit.tune.keys import coarse, keyed, measure, names_object, signature_of, threads_of
+from tilejit.jit.tune.keys import coarse, keyed, names_object, signature_of, threads_of
+from tilejit.jit.tune.measure import Measure
 from tilejit.jit.tune.options import Options
 from tilejit.jit.tune.progress import progress_of
 from tilejit.jit.tune.reads import Standing, asked_by, digest_of
@@ -34,7 +35,7 @@ from tilejit.jit.tune.trial import Call, KernelTrials, Timer
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.bench import BoundCall
 from tilejit.runtime.call.graphs import untraced
-from tilejit.runtime.config import RunConfig
+from tilejit.runtime.config import RunConfig, forbidden
 from tilejit.runtime.copies import in_numpy
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.recording import recording
@@ -116,16 +117,19 @@ class Autotuned(Kernel):
         """What calls like this one have to look at before they take the same choice; None: they have to decide again."""
         if bind_arguments(self.kernel.definition, call.args, {**call.kwargs, **record.choice.arguments}, running=True).signatures:
             return None  # objects of foreign classes say themselves what they are, at every call
+        compared = Measure(self.options.reference)
+        if compared.told != record.key.own["reference"]:
+            return None
         policy = self.kernel._policy()
         if policy == "ignore" or not row_of(record.key.platform).cacheable:
-            return Standing(())
+            return Standing((), compared)
         first, best = (asked_by(self.variant(choice), call) for choice in (self.space[self.space.first], record.choice))
         same = (record.key.own["reads"], record.reads.get(cast("Point", record.best))) == (self._digest(first), self._digest(best))
         if not same or any(asked.given for trace in (first, best) for asked in trace.log):
             return None  # changed meanwhile, or an argument was asked, which may answer something else next time
         if asked_of(first) <= asked_of(best):
-            return Standing((best,) if policy == "recompile" else ())  # else the call itself says what changed
-        return Standing((first, best))
+            return Standing((best,) if policy == "recompile" else (), compared)  # else the call itself says what changed
+        return Standing((first, best), compared)
 
     @property
     def _first_tuned(self) -> int:
@@ -209,9 +213,7 @@ class Autotuned(Kernel):
 
     def _search(self, record: Record, call: Call, options: Options) -> Tuning:
         if settings.RUN_ONLY.value:
-            name = disk.kernel_name(self.kernel.definition)
-            help = "tune it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable"
-            raise ArtifactError(f"{name} would have to be tuned, and {settings.RUN_ONLY.variable} forbids it", help=help)
+            raise forbidden(disk.kernel_name(self.kernel.definition), "tune")
         start = saved = time.monotonic()
         if any(record.reads.get(point) != self._reads(self.space[point], call) for point in record.timings):
             record.start_anew()  # something that one of them read is another now: it may be right or wrong now, and so may those that were compared with it
@@ -280,7 +282,7 @@ class Autotuned(Kernel):
             "arguments": arguments,
             "options": whole.own["options"],
             "space": self.space.digest(),
-            "reference": measure(self.options.reference),
+            "reference": Measure(self.options.reference).told,
             "threads": threads_of(call.config),
         }
         if row_of(whole.platform).cacheable:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
-from types import CellType, FunctionType, MethodType
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
 
 from tilejit import config as settings
 from tilejit.errors import TuningError
-from tilejit.frontend.code_objects import digest_of
-from tilejit.frontend.source import unwrapped
 from tilejit.jit.protocol import is_adapted
 from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.specialize.arguments import BoundArguments, TensorArgument
@@ -72,26 +69,6 @@ def _is_array(kind: type) -> bool:
     """Whether a class is one of arrays, torch's among them; NumPy's scalars have an interface too."""
     names = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
     return kind is DeviceTensor or (not issubclass(kind, np.generic) and any(hasattr(kind, name) for name in names))
-
-
-def measure(reference: object) -> object:
-    """What results are compared with: a choice that was right by another measure is none. A function counts by its code and the plain values it holds."""
-    if isinstance(reference, partial):
-        return ["partial", measure(reference.func), *(_held(value) for value in (*reference.args, *sorted(reference.keywords.items())))]
-    if isinstance(reference, MethodType):
-        return ["method", type(reference.__self__).__qualname__, measure(reference.__func__)]
-    if callable(reference) and hasattr(reference, "__wrapped__"):  # a kernel, or a function that keeps what it returned
-        return ["wrapped", type(reference).__qualname__, measure(unwrapped(reference))]
-    if not isinstance(reference, FunctionType):
-        name = getattr(reference, "__qualname__", "") or getattr(reference, "__name__", "")
-        return reference if isinstance(reference, str) else [type(reference).__qualname__, getattr(reference, "__module__", ""), name]
-    cells = [cell.cell_contents for cell in reference.__closure__ or () if cell != CellType()]
-    held = (*cells, *(reference.__defaults__ or ()), *(reference.__kwdefaults__ or {}).values())
-    return ["function", digest_of(reference.__code__), *map(_held, held)]
-
-
-def _held(value: object) -> str:
-    return written(value) if is_plain(value) else type(value).__qualname__
 
 
 def coarse(fields: Mapping[str, object]) -> dict[str, object]:

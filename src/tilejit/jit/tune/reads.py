@@ -12,6 +12,7 @@ from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.watch import Watch
 from tilejit.jit.specialize.arguments import bind_arguments
+from tilejit.jit.tune.measure import Measure
 from tilejit.runtime.targets import row_of
 
 if TYPE_CHECKING:
@@ -49,15 +50,16 @@ def digest_of(trace: Trace, given: bool) -> str:
 
 
 class Standing:
-    """Whether everything that some candidates asked still has the answer it had."""
+    """Whether everything that some candidates asked still has the answer it had, and results are still compared with the same."""
 
-    def __init__(self, traces: Sequence[Trace]) -> None:
+    def __init__(self, traces: Sequence[Trace], compared: Measure) -> None:
+        self._compared = compared
         self._watches = [Watch(trace) for trace in traces]
         self._told: list[tuple[object, bool]] = [(None, False)] * len(self._watches)
         """By watch: its questions, and whether memory words tell of all of them."""
 
     def holds(self) -> bool:
-        return all(map(self._one_holds, range(len(self._watches))))
+        return self._compared.holds() and all(map(self._one_holds, range(len(self._watches))))
 
     def _one_holds(self, at: int) -> bool:
         watch, (about, told) = self._watches[at], self._told[at]

@@ -129,6 +129,15 @@ class Step:
     """Steps of other ranks that come first."""
 
 
+@dataclass(frozen=True)
+class Fact:
+    """What all processes of a call must agree about."""
+
+    value: object
+    help: str = "every process makes the same calls, of the same code, on arguments of the same shapes"
+    """What to do where they do not."""
+
+
 @dataclass(eq=False)
 class Plan:
     """The whole of a call."""
@@ -138,8 +147,8 @@ class Plan:
     buffers: list[WindowBuffer] = field(default_factory=list[WindowBuffer])
     tensors: list[HostTensor] = field(default_factory=list[HostTensor])
     """What the caller gave and the host function made."""
-    facts: dict[str, object] = field(default_factory=dict[str, object])
-    """What all processes of a call must agree about."""
+    facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
+    """By what they are called in messages."""
     memory: object = None
     """Where its windows lay in the last call."""
     device: str = HOST

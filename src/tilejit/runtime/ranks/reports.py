@@ -209,24 +209,24 @@ def missing(call: Call) -> TilejitError:
 
 def present(call: Call) -> None:
     """Write down what this process thinks the call is."""
+    assert len(call.plan.facts) <= Record.ROUNDS - Record.FACTS
     if call.engine.several:
         for rank in call.engine.here:
-            for slot, value in enumerate(call.plan.facts.values()):
-                words.set_word(call.engine.record(rank), Record.FACTS + slot, _digest(value))
+            for slot, fact in enumerate(call.plan.facts.values()):
+                words.set_word(call.engine.record(rank), Record.FACTS + slot, _digest(fact.value))
 
 
 def compare(call: Call) -> None:
     """All processes of a job must be in the same call of the same program."""
     if not call.engine.several:
         return
-    for slot, name in enumerate(call.plan.facts):
+    for slot, (name, fact) in enumerate(call.plan.facts.items()):
         held: dict[int, list[int]] = {}
         for rank in range(call.engine.world):
             held.setdefault(words.word(call.engine.record(rank), Record.FACTS + slot), []).append(rank)
         if len(held) > 1:
             sides = [f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}" for ranks in sorted(held.values())]
-            help = "every process makes the same calls, of the same code, on arguments of the same shapes"
-            error = ProgramMismatchError(f"the processes of this call differ in {name}: {' against '.join(sides)}", span=_first_line(call), help=help)
+            error = ProgramMismatchError(f"the processes of this call differ in {name}: {' against '.join(sides)}", span=_first_line(call), help=fact.help)
             error.ranks = tuple(rank for ranks in sorted(held.values()) for rank in ranks)
             raise error
 

@@ -1,0 +1,118 @@
+"""What results are compared with: a choice that was right by another measure is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from itertools import chain
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from tilejit.frontend.code_objects import digest_of, nested
+from tilejit.frontend.source import unwrapped
+from tilejit.jit.reads.plain import encode, is_deep, is_plain
+from tilejit.runtime.ranks.codes import is_full
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+_LOOKED_AT = (tuple, list, dict, partial, MethodType, FunctionType, CodeType, ModuleType, BuiltinFunctionType, np.ufunc, type)
+"""Types of objects that count by more than their class, besides plain ones."""
+_LIBRARIES = (_PACKAGE + os.sep, os.path.dirname(os.__file__) + os.sep, "<frozen")
+
+
+class Measure:
+    """A `reference` by its code and by what it reads: plain values and functions, of which the same counts; other objects by their classes."""
+
+    def __init__(self, reference: object) -> None:
+        self._reference, self._reads = reference, list[tuple[Callable[[], object], object]]()
+        self._seen: dict[int, tuple[object, object]] = {}
+        self._fixed = True
+        """Whether everything is as it was as long as each read gives the very object that it gave."""
+        self.told = reference if isinstance(reference, str) else self._at(reference)
+        """As JSON has it."""
+        self._seen.clear()
+
+    def holds(self) -> bool:
+        """Whether a look of now would tell the same."""
+        return (self._fixed and all(read() is value for read, value in self._reads)) or Measure(self._reference).told == self.told
+
+    def _at(self, value: object) -> object:
+        return _kind(value) if is_deep(value) else encode(value) if is_plain(value) else self._other(value)
+
+    def _other(self, value: object) -> object:
+        if type(value) in (tuple, list, dict, partial):
+            self._fixed = False
+            return self._again(value) or [_kind(value), *map(self._at, _members(value))]
+        if isinstance(value, MethodType):
+            return ["method", _kind(value.__self__), self._at(value.__func__)]
+        if isinstance(value, FunctionType):
+            return self._again(value) or self._function(value)
+        if _is_wrapper(value):
+            return ["wrapped", _kind(value), self._at(self._read(lambda: unwrapped(value)))]
+        if isinstance(value, BuiltinFunctionType | np.ufunc | type | ModuleType):
+            return ["named", _kind(value), f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', None) or value.__name__}"]
+        return ["object", _kind(value)]
+
+    def _function(self, function: FunctionType) -> object:
+        code = self._read(lambda: function.__code__)
+        digest, names = _facts(code, code.co_filename)
+        held = [self._at(self._read(partial(_content, cell))) for cell in function.__closure__ or ()]
+        held += [self._at(self._read(lambda: function.__defaults__)), self._at(self._read(lambda: function.__kwdefaults__))]
+        return ["function", digest, *held, *self._named(names, function.__globals__)]
+
+    def _named(self, names: tuple[str, ...], namespace: dict[str, Any]) -> list[object]:
+        """What names stand for; in a module of the user's also."""
+        found: list[object] = []
+        for name in names:
+            value = self._read(partial(namespace.get, name, Ellipsis))
+            if value is not Ellipsis:
+                inside = isinstance(value, ModuleType) and not _is_library(getattr(value, "__file__", None) or "") and self._again(value) is None
+                found.append([name, self._at(value), *(self._named(names, vars(value)) if inside else ())])
+        return found
+
+    def _read(self, read: Callable[[], Any]) -> Any:
+        value = read()
+        if is_plain(value) or isinstance(value, _LOOKED_AT) or _is_wrapper(value):
+            self._reads.append((read, value))
+        else:
+            self._reads.append((lambda: type(read()), type(value)))  # all that counts of it, and it may be large
+        return value
+
+    def _again(self, value: object) -> object | None:
+        """Which one it is of those that were looked at already; None: it is new."""
+        number = len(self._seen)
+        return None if (known := self._seen.setdefault(id(value), (number, value))[0]) == number else ["again", known]
+
+
+def _members(value: Any) -> Iterable[object]:
+    """What is in a container, or in a part of a call."""
+    if isinstance(value, partial):
+        return (value.func, *value.args, *chain.from_iterable(sorted(value.keywords.items())))
+    return chain.from_iterable(value.items()) if isinstance(value, dict) else value
+
+
+def _content(cell: CellType) -> object:
+    return cell.cell_contents if is_full(cell) else Ellipsis
+
+
+def _is_wrapper(value: object) -> TypeGuard[Callable[..., object]]:
+    """Whether it is a kernel, or a function that keeps what it returned."""
+    return callable(value) and "__wrapped__" in getattr(value, "__dict__", ())
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+@lru_cache(1024)
+def _facts(code: CodeType, filename: str) -> tuple[str, tuple[str, ...]]:
+    """Of the code of a function its digest and the names that it may read, none of them in libraries: what those keep there is no concern of the user's."""
+    names = () if _is_library(filename) else tuple(sorted({name for each in nested(code) for name in each.co_names}))
+    return digest_of(code), names
+
+
+def _is_library(filename: str) -> bool:
+    """Whether a file is one of Python's, of this package or of an installed one."""
+    return filename.startswith(_LIBRARIES) or "site-packages" in filename or "dist-packages" in filename
