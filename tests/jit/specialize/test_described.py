@@ -159,3 +159,59 @@ def test_an_input_s_annotation_that_cannot_be_evaluated_is_an_error():
     """It meant nothing: float64 was taken too."""
     with pytest.raises(errors.UndefinedVariableError, match="`x` cannot be evaluated: name 'L' is not defined"):
         of_an_undefined_name(ones(3, 4))
+
+
+@pl.jit
+def like_an_output(x: pl.Tensor, b: pl.Out[pl.like("a")], a: pl.Out[pl.like("x")]):
+    a[:] = x
+    b[0:1] = x[0:1]
+
+
+@pl.jit
+def like_what_is_written(x: pl.Tensor, a: pl.Out[pl.Tensor], b: "pl.Out[pl.Tensor[a.shape[::-1], pl.FP16]]"):  # noqa: F821  # pyright: ignore
+    a[:] = x[1:]
+    b[0, 0] = 1.0
+
+
+@pl.jit
+def like_each_other(x: pl.Tensor, a: pl.Out[pl.like("b")], b: pl.Out[pl.like("a")]):
+    a[:] = x
+    b[:] = x
+
+
+def test_outputs_may_be_declared_by_others_that_are_left_out_too():
+    assert [result.shape for result in like_an_output(ones(3, 4))] == [(3, 4), (3, 4)]
+    a, b = like_what_is_written(ones(3, 4))
+    assert (a.shape, b.shape, b.dtype) == ((2, 4), (4, 2), np.float16)
+    with pytest.raises(errors.ShapeError, match="is declared by itself"):
+        like_each_other(ones(3, 4))
+
+
+@pl.jit
+def like_an_optional(x: pl.Tensor, y: pl.Tensor | None, out: pl.Out[pl.like("y")]):
+    out[0:1] = x[0:1]
+
+
+@pl.jit
+def like_a_number(x: pl.Tensor, n: pl.INT32, out: pl.Out[pl.like("n")]):
+    out[0:1] = x[0:1]
+
+
+def test_like_needs_a_tensor():
+    assert like_an_optional(ones(3, 4), ones(5, 4)).shape == (5, 4)
+    with pytest.raises(errors.ShapeError, match="`y` is None in this call") as caught:
+        like_an_optional(ones(3, 4), None)
+    assert "pass `out`" in (caught.value.hint or "")
+    like_an_optional(ones(3, 4), None, ones(2, 4))
+    with pytest.raises(errors.ShapeError, match="names a parameter that is no tensor"):
+        like_a_number(ones(3, 4), 3)
+
+
+@pl.jit
+def tail(x: pl.Tensor[[M, 4], pl.FP32], out: pl.Out[pl.Tensor]):
+    out[0 : x.shape[0] % 4] = x[0 : x.shape[0] % 4]
+
+
+def test_a_remainder_of_a_dynamic_extent_is_exact_in_what_is_written_too():
+    """It was taken for the largest that it can be."""
+    assert [tail(ones(m, 4)).shape for m in (5, 4, 7)] == [(1, 4), (0, 4), (3, 4)]

@@ -31,7 +31,7 @@ class Description:
 
     extents: tuple[Form | None, ...] | None
     """None: what only the run knows."""
-    dtype: DType
+    dtype: DType | None
     late: str = ""
     """Why something is not known."""
 
@@ -61,6 +61,9 @@ def described(body: Statements, param: JitParam) -> Description | None:
     names = referred_to(definition, param)
     if tensor is None or not names:
         return None
+    absent = sorted(name for name in names if body.params.get(name) == Static(None))
+    if absent:
+        return Description(None, None, f"`{absent[0]}` is None in this call")
     if tensor.like is not None:
         return _like(body, param, tensor.like)
     node = _written(definition, param)
@@ -79,12 +82,11 @@ def described(body: Statements, param: JitParam) -> Description | None:
 def _like(body: Statements, param: JitParam, name: str) -> Description:
     definition, found = body.definition, body.params.get(name)
     tensors = [other.name for other in definition.params if other.kind == "tensor" and other.name != param.name]
-    help = f"pass `{param.name}`, or name a tensor: {', '.join(tensors)}"
+    help = f"name a tensor: {', '.join(tensors)}"
     if all(other.name != name for other in definition.params):
         _refuse(definition, param, f"`pl.like({name!r})` names no parameter of `{definition.name}`", did_you_mean(name, tensors) or help, ShapeError)
     if not isinstance(found, BufferType | TileType):
-        what = "is None in this call" if isinstance(found, Static) and found.value is None else "is no tensor"
-        _refuse(definition, param, f"`pl.like({name!r})` names a parameter that {what}", help, ShapeError)
+        _refuse(definition, param, f"`pl.like({name!r})` names a parameter that is no tensor", help, ShapeError)
     return Description(tuple(form_of(dim) for dim in found.shape), found.dtype)
 
 
@@ -166,7 +168,7 @@ def _refuse(definition: Definition, param: JitParam, what: str, help: str, kind:
 def whole_type(definition: Definition, param: JitParam, found: Description, types: Mapping[str, Abstract]) -> BufferType:
     """The type of an output that is left out; what is not known of it is an error."""
     shape = [extent.dim() for extent in found.extents or () if extent is not None]
-    if found.extents is not None and len(shape) == len(found.extents):
+    if found.extents is not None and len(shape) == len(found.extents) and found.dtype is not None:
         return BufferType(tuple(shape), found.dtype)
     node = definition.node_of(param)
     names = [part.id for part in ast.walk(inner_annotation(node.annotation) if node.annotation is not None else node) if isinstance(part, ast.Name)]
@@ -176,7 +178,8 @@ def whole_type(definition: Definition, param: JitParam, found: Description, type
         help = f"pass `{param.name}`, or let `{late[0]}` be known while compiling: without runtime_scalars and pl.RUNTIME"
     else:
         what = f"the annotation of output `{param.name}` of `{definition.name}` does not tell its shape before it runs: {found.late}"
-        help = f"pass `{param.name}`, or write its extents with +, -, *, // and % of dynamic ones and numbers, and pl.cdiv"
+        other = "let its annotation speak of tensors that are given" if found.dtype is None else "write its extents with + - * // % and pl.cdiv of extents"
+        help = f"pass `{param.name}`, or {other}"
     raise in_body(ShapeError)(what, span=definition.span(node.annotation or node), help=help)
 
 
@@ -186,7 +189,7 @@ def checked(definition: Definition, param: JitParam, found: Description, given: 
     def refuse(kind: type[TilejitError], what: str, help: str) -> NoReturn:
         raise kind(f"@pl.jit function '{definition.name}': `{param.name}` {what}", help=help)
 
-    if given.dtype is not found.dtype:
+    if found.dtype is not None and given.dtype is not found.dtype:
         refuse(DTypeError, f"must hold {found.dtype}, got {given.dtype}", f"convert it to {found.dtype.numpy_name or found.dtype.name}")
     if found.extents is None:
         return given
