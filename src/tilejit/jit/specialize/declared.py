@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from tilejit.frontend.fold import BINARY
 from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.forms import ComputedDim, Form, combined, form_of
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
-from tilejit.jit.specialize.reach import ComputedDim, Form, combined, form_of
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.symbols import Symbol
 from tilejit.jit.specialize.values import literal

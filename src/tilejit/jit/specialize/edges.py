@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from tilejit.jit.specialize.reach import Form, form_of
+from tilejit.jit.specialize.forms import Form, form_of
 from tilejit.jit.specialize.values import Abstract, Static
 from tilejit.ops.spec import OpSpec
 from tilejit.types.values import ANY, BufferType, Dim, TileType

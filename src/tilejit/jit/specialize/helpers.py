@@ -14,10 +14,10 @@ from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.plain import is_plain
 from tilejit.jit.specialize.compile_time import member_names
 from tilejit.jit.specialize.dependencies import bind_call, may_omit_outputs, returned_params
+from tilejit.jit.specialize.forms import ComputedDim, translated
 from tilejit.jit.specialize.iterate import member_nodes
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
-from tilejit.jit.specialize.reach import ComputedDim, translated
 from tilejit.jit.specialize.scalars import as_declared
 from tilejit.jit.specialize.signature import JitParam, kinds_of
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, declared, literal, members_of, number_of

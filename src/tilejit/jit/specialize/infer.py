@@ -10,8 +10,8 @@ from tilejit import ops
 from tilejit.dtypes import BOOL, COMPLEX64, FP32, INDEX, DType
 from tilejit.errors import TilejitError
 from tilejit.jit.reads.handles import holds_handle
+from tilejit.jit.specialize.forms import combined, form_of
 from tilejit.jit.specialize.meta import DynDim
-from tilejit.jit.specialize.reach import combined, form_of
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of, without_value
 from tilejit.ops.binding import Bound, Kind, bind
 from tilejit.ops.reshaping import left_over

@@ -18,7 +18,7 @@ from tilejit.jit.specialize.iterate import check_order
 from tilejit.jit.specialize.nodes import at, evaluated
 from tilejit.jit.specialize.owned import taken_over
 from tilejit.jit.specialize.typed import operated
-from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, Unknown, joined, without_value
+from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue, Static, Unknown, joined, without_value
 from tilejit.jit.specialize.walk import Folded
 from tilejit.types.values import BufferType, TileType
 
@@ -56,6 +56,8 @@ class Operators(Expressions):
             return new, self.computed(node, node.op, fold.UNARY[type(node.op)], operand)
         if isinstance(operand, (BufferType, TileType)):
             return new, infer.inverted(operand) if isinstance(node.op, ast.Invert) else operand
+        if isinstance(node.op, ast.USub) and isinstance(operand, Extent):
+            return new, infer.operator("Mult", operand, Static(-1), self.specializer.fresh)
         kind = RuntimeValue(BOOL) if isinstance(node.op, ast.Not) else without_value(operand)
         return new, kind if isinstance(kind, RuntimeValue) else RuntimeValue()
 

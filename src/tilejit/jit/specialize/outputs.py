@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from tilejit.dtypes import INDEX, DType
-from tilejit.errors import ShapeError, did_you_mean, in_body
+from tilejit.errors import ShapeError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.declared import form_of_extent
+from tilejit.jit.specialize.described import Description, described, referred_to, whole_type
 from tilejit.jit.specialize.edges import Edges
 from tilejit.jit.specialize.effects import Write, write_of
 from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.forms import Form, form_of, is_told
 from tilejit.jit.specialize.infer import items_of
-from tilejit.jit.specialize.meta import OwnDim
 from tilejit.jit.specialize.program import Specializer, bind_symbols
-from tilejit.jit.specialize.reach import Form, form_of, made_of, upper
+from tilejit.jit.specialize.reach import called, upper
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Symbol
@@ -24,7 +25,6 @@ from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue,
 from tilejit.jit.specialize.walk import Folded
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DimSpec, DynExpr
-from tilejit.types.python_text import expression
 from tilejit.types.values import ANY, BufferType, Dim, TileType
 
 End = Form | None
@@ -122,7 +122,12 @@ class _Watching(Statements):
         assert isinstance(node, ast.Call)
         folded = super().call(node)
         _, callee = self.fold(node.func)
-        if not isinstance(callee, Static) or not isinstance(callee.value, OpFunction):
+        if not isinstance(callee, Static):
+            return folded
+        if not isinstance(folded[1], Static) and not node.keywords and (found := called(callee.value, [self._told(part) for part in node.args])) is not None:
+            dim = found.dim()
+            return folded[0], Static(dim, local=True) if isinstance(dim, int) else Extent(dim)
+        if not isinstance(callee.value, OpFunction):
             return folded
         write = write_of(callee.value.name)
         if write is not None:
@@ -218,6 +223,13 @@ def _last_turn(stop: Form, ends: Sequence[End]) -> Form:
 class OutputFinder(Specializer):
     """A specialisation that is only made to see what is written."""
 
+    sought: set[tuple[Definition, str]] = field(default_factory=set[tuple[Definition, str]])
+    """Outputs whose annotations are being looked at: they speak of others."""
+
+    def description(self, param: JitParam, types: Mapping[str, Abstract]) -> Description | None:
+        """What the annotation of a parameter of the entry says in terms of others."""
+        return described(self._watching(self.entry, types), param)
+
     def find(self, definition: Definition, types: Mapping[str, Abstract]) -> dict[str, _Writes]:
         """What the body writes into the parameters that `types` lacks."""
         body = self._watching(definition, types)
@@ -248,6 +260,8 @@ class OutputFinder(Specializer):
     def output_type(self, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
         """The type of an output of `helper` as its annotation or what it writes tell; `held`: its other arguments."""
         known = {name: value for name, value in held.items() if isinstance(value, BufferType | TileType | Static | Items)}
+        if referred_to(helper, param):
+            return self.described_type(helper, param, known)
         return self.described_type(helper, param, known) or self._from_annotation(helper, param, held) or self._from_writes(helper, param, known)
 
     def _from_writes(self, helper: Definition, param: JitParam, known: Mapping[str, Abstract]) -> BufferType | None:
@@ -278,37 +292,27 @@ class OutputFinder(Specializer):
     # annotations in terms of other parameters -----------------------------------------------------------------------------
 
     def described_type(self, definition: Definition, param: JitParam, types: Mapping[str, Abstract]) -> BufferType | None:
-        """`pl.Out[pl.like(x)]`, `pl.Out[pl.Tensor[[x.shape[0], M * 2], x.dtype]]`; None: the annotation is none of these."""
+        """`pl.Out[pl.like("x")]`, `pl.Out[pl.Tensor[[x.shape[0], M * 2], x.dtype]]`; None: the annotation is none of these, or of tensors not known here."""
         tensor = param.tensor
         if tensor is not None and tensor.shape is not None and tensor.dtype is not None:
             return self._computed_type(definition, tensor.shape, tensor.dtype, types)
-        if tensor is not None and tensor.like is not None:
-            return _type_like(definition, param, tensor.like, types)
-        node = _inner(definition.node_of(param).annotation)
-        if isinstance(node, ast.Call) and len(node.args) == 1:
-            source = node.args[0]
-            found = types.get(source.id if isinstance(source, ast.Name) else str(source.value) if isinstance(source, ast.Constant) else "")
-            return BufferType(found.shape, found.dtype) if isinstance(found, BufferType) else None
-        if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple) or len(node.slice.elts) < 2:
+        names = referred_to(definition, param)
+        types = self._with_other_outputs(definition, param, names, types)
+        if not names or any(other.name in names and other.name not in types for other in definition.params):
             return None
-        dims, dtype = node.slice.elts[:2]
-        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        if not isinstance(dims, ast.List | ast.Tuple) or not names & {other.name for other in definition.params}:
-            return None
-        body = self._watching(definition, types)
-        for name in sorted(names & definition.around.keys() - {other.name for other in definition.params}):
-            body.place_around(name)
-        ends = [body._upper(item) for item in dims.elts]  # pyright: ignore[reportPrivateUsage]
-        kind = body.fold(dtype)[1]
-        late = [part.id for item, end in zip(dims.elts, ends, strict=True) if end is None for part in ast.walk(item) if isinstance(part, ast.Name)]
-        late = [name for name in late if isinstance(types.get(name), RuntimeValue)]
-        if late:
-            what = f"output `{param.name}` of `{definition.name}` is declared by `{late[0]}`, which is known only at run time"
-            help = f"pass `{param.name}`, or let `{late[0]}` be known while compiling: without runtime_scalars and pl.RUNTIME"
-            raise in_body(ShapeError)(what, span=definition.span(definition.node_of(param)), help=help)
-        if not all(ends) or not isinstance(kind, Static) or not isinstance(kind.value, DType):
-            return None
-        return BufferType(tuple(end.dim() for end in ends if end is not None), kind.value)
+        found = described(self._watching(definition, types), param)
+        return whole_type(definition, param, found, types) if found is not None else None
+
+    def _with_other_outputs(self, definition: Definition, param: JitParam, names: Set[str], types: Mapping[str, Abstract]) -> Mapping[str, Abstract]:
+        """`types`, and those of outputs that are left out too and that the annotation of `param` speaks of."""
+        others = [other for other in definition.params if other.name in names and other.name not in types and other.direction == "Out"]
+        if any((definition, other.name) in self.sought or other is param for other in others):
+            what = f"the shape of output `{param.name}` of `{definition.name}` is declared by itself"
+            raise in_body(ShapeError)(what, span=definition.span(definition.node_of(param)), help=f"pass `{param.name}`, or declare it by an input")
+        self.sought.add((definition, param.name))
+        found = {other.name: self.output_type(definition, other, types) for other in others}
+        self.sought.discard((definition, param.name))
+        return {**types, **{name: type for name, type in found.items() if type is not None}}
 
     def _computed_type(self, definition: Definition, shape: Sequence[DimSpec], dtype: DType, types: Mapping[str, Abstract]) -> BufferType | None:
         """`pl.Tensor[[M * 2, 4], pl.FP32]`, as Python evaluated it; None: nothing is computed there, or the symbols do not tell."""
@@ -317,37 +321,6 @@ class OutputFinder(Specializer):
         body = self._watching(definition, types)
         forms = [form for dim in shape if (form := form_of_extent(dim, body)) is not None]
         return BufferType(tuple(form.dim() for form in forms), dtype) if len(forms) == len(shape) else None
-
-
-def is_told(extent: Dim, params: Mapping[str, Abstract]) -> bool:
-    """Whether an extent is one of the parameters', or computed from those."""
-    carried = {dim for type in params.values() if isinstance(type, BufferType) for dim in type.shape}
-    return extent != ANY and all(not isinstance(dim, OwnDim) or dim in carried for dim in made_of(extent))
-
-
-def _type_like(definition: Definition, param: JitParam, name: str, types: Mapping[str, Abstract]) -> BufferType | None:
-    """The type of the parameter that `pl.like` names; None: it is not known, or no tensor."""
-    if all(other.name != name for other in definition.params):
-        names = [other.name for other in definition.params if other.kind == "tensor" and other.name != param.name]
-        what = f"`pl.like({name!r})`, the annotation of `{param.name}`, names no parameter of `{definition.name}`"
-        help = did_you_mean(name, names) or f"pass `{param.name}`, or name a tensor: {', '.join(names)}"
-        raise in_body(ShapeError)(what, span=definition.span(definition.node_of(param)), help=help)
-    found = types.get(name)
-    return BufferType(found.shape, found.dtype) if isinstance(found, BufferType) else None
-
-
-def _inner(node: ast.expr | None) -> ast.expr | None:
-    """The annotation in `pl.Out[…]`, also in quotes and beside `| None`."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        try:
-            return _inner(expression(node.value))
-        except SyntaxError:
-            return None
-    if isinstance(node, ast.BinOp):
-        return _inner(node.left)
-    head = node.value if isinstance(node, ast.Subscript) else None
-    name = head.attr if isinstance(head, ast.Attribute) else head.id if isinstance(head, ast.Name) else ""
-    return _inner(node.slice) if isinstance(node, ast.Subscript) and name in ("Out", "InOut") else node
 
 
 def left_out_type(specializer: Specializer, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:

@@ -20,10 +20,10 @@ from tilejit.jit.specialize.dependencies import returned_params
 from tilejit.jit.specialize.dynamic import analyse_late
 from tilejit.jit.specialize.effects import has_effects
 from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.forms import ComputedDim
 from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, CompileTime, Constant, DynDim, OwnDim, RuntimeScalar
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.owned import made_in
-from tilejit.jit.specialize.reach import ComputedDim
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Dynamic, Symbol

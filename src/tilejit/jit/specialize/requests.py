@@ -10,6 +10,7 @@ from tilejit.errors import ShapeError, TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.arguments import EMPTY, Argument, BoundArguments, TensorArgument
+from tilejit.jit.specialize.described import checked, referred_to
 from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, DynDim, TensorMeta
 from tilejit.jit.specialize.outputs import OutputFinder, output_types
 from tilejit.jit.specialize.program import Specialization, Specializer
@@ -21,7 +22,16 @@ from tilejit.types.values import BufferType
 def specialize(trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Specialization:
     """The concrete functions for these arguments."""
     specializer = Specializer(trace.entry, known, trace)
-    return specializer.run(_metas(specializer, bound))
+    metas = _metas(specializer, bound)
+    return specializer.run({**metas, **_as_described(OutputFinder(trace.entry, known, trace), metas)})
+
+
+def _as_described(finder: OutputFinder, metas: Mapping[str, ArgumentMeta]) -> dict[str, ArgumentMeta]:
+    """The tensors whose annotations speak of other parameters, as these say."""
+    given = [(param, meta) for param in finder.entry.params if isinstance(meta := metas.get(param.name), TensorMeta) and referred_to(finder.entry, param)]
+    types = finder.entry_types(metas) if given else {}
+    found = [(param, meta, finder.description(param, types)) for param, meta in given]
+    return {param.name: checked(finder.entry, param, description, meta) for param, meta, description in found if description is not None}
 
 
 def find_outputs(trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Mapping[str, TensorArgument]:

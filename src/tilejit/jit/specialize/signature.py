@@ -8,7 +8,7 @@ import inspect
 import json
 import keyword
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import FunctionType as PythonFunction
 from types import ModuleType, UnionType
@@ -19,6 +19,7 @@ from tilejit.errors import ArgumentError, ParserTypeError, TilejitError, Undefin
 from tilejit.frontend.source import FunctionText, span_of, unwrapped
 from tilejit.jit.reads.facts import Facts, Path, path_of
 from tilejit.jit.reads.questions import MISSING, followed
+from tilejit.jit.specialize.annotation_text import by_syntax, unquoted
 from tilejit.optional import OptionalAnnotation
 from tilejit.types.annotations import (
     RUNTIME,
@@ -29,8 +30,6 @@ from tilejit.types.annotations import (
     DistributedTensor,
     DynExpr,
     DynVar,
-    InOut,
-    Out,
     RuntimeMarker,
     ScalarAnnotation,
     Tensor,
@@ -185,7 +184,7 @@ def _by_text(name: str, quoted: Quoted, text: FunctionText) -> object | None:
     if written is None:
         return None
     found = quoted.evaluate(name, ast.unparse(written))
-    return _by_syntax(written) if found is None else found
+    return by_syntax(written) if found is None else found
 
 
 def _classify(name: str, annotation: object, default: object) -> JitParam:
@@ -245,6 +244,7 @@ class Quoted:
         self._texts: dict[str, str] = {}
         self._found: dict[str, object] = {}
         self._failed: dict[str, Exception] = {}
+        self._later: dict[str, str] = {}
         self._read: dict[str, JitParam] = {}
         self.chains: dict[Path, object] = {}
         """Chains of names, with what they led to."""
@@ -257,6 +257,7 @@ class Quoted:
         try:
             written = _written(text)
             if not self._params.isdisjoint(written.names):
+                self._later[name] = min(self._params & written.names)
                 return None  # in terms of another parameter: known when the call is
             names = {root: self._namespace.get(root, MISSING) for root in written.names}
             self.chains |= {path: followed(names[path[0]], path[1:]) for path in written.chains}
@@ -275,15 +276,19 @@ class Quoted:
 
         Others' annotations may name what is imported for type checkers only, and say nothing here; so does a bare `Tensor`.
         """
-        error = self._failed.get(name)
-        if error is None or name in self._found:
+        error, later = self._failed.get(name), self._later.get(name)
+        if (error is None and (later is None or guess is not None)) or name in self._found:
             return
         text = self._texts[name]
         speaks = _says_more(text) if guess is not None else any(_is_ours(self._namespace.get(root)) for root in _written(text).names)
         if not speaks:
             return
-        what, help = _told(error, self._namespace)
-        raise UndefinedVariableError(f"the annotation of `{name}` cannot be evaluated: {what}", help=help)
+        if error is None:
+            help = "write pl.Tensor[[…], …] or pl.Out[pl.Tensor[[…], …]], or say it without parameters"
+            raise ParserTypeError(f"the annotation of `{name}` speaks of the parameter `{later}`, which only that of a tensor may", help=help)
+        what, help = _told(error, [*self._namespace, *self._params])
+        kind = UndefinedVariableError if isinstance(error, NameError | AttributeError) else ParserTypeError
+        raise kind(f"the annotation of `{name}` cannot be evaluated: {what}", help=help)
 
     def described(self) -> str:
         """What they stand for, in writing; symbols by number, classes by where they stand, which other processes know too."""
@@ -395,7 +400,7 @@ def _chains(node: ast.AST) -> list[Path]:
 
 def _says_more(text: str) -> bool:
     """Whether an annotation of a tensor speaks of extents or dtypes."""
-    return any(isinstance(node, ast.List | ast.Tuple | ast.Call) for node in ast.walk(expression(text)))
+    return any(isinstance(node, ast.List | ast.Tuple | ast.Call) for node in ast.walk(unquoted(expression(text.strip()))))
 
 
 def _is_ours(value: object) -> bool:
@@ -404,31 +409,19 @@ def _is_ours(value: object) -> bool:
     return name.partition(".")[0] == "tilejit"
 
 
-def _told(error: Exception, namespace: Mapping[str, object]) -> tuple[str, str]:
+def _told(error: Exception, names: Iterable[str]) -> tuple[str, str]:
     """What Python says of an annotation in quotes that it cannot evaluate, and what helps."""
     what, _, close = str(error).partition("; did you mean ")  # as the language says of its own names
     if close:
         return what, f"did you mean {close}"
     if isinstance(error, AttributeError) and error.obj is not None:
         return what, did_you_mean(str(error.name), dir(error.obj)) or f"give it a `{error.name}`, or name something that it has"
+    if "DynVar" in what or "DynExpr" in what:
+        return "what it computes cannot be told of a pl.dynamic extent: " + what, "write it with +, -, *, // and %, or with a symbol of its own"
     if not isinstance(error, NameError):
         return what, "write it as Python evaluates it where the function stands"
     bind = f"bind `{error.name}` in the module, or in the function or class around this one: what only type checkers import is not there"
-    return what, " ".join(filter(None, [did_you_mean(str(error.name), namespace), bind]))
-
-
-def _by_syntax(node: ast.expr) -> object | None:
-    """What can be told from the shape of an annotation whose names are unknown: `x.Tensor[...]`, `Out[Tensor]`."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        node = expression(node.value)
-    head = node.value if isinstance(node, ast.Subscript) else node
-    head = head.func if isinstance(head, ast.Call) else head
-    last = head.attr if isinstance(head, ast.Attribute) else head.id if isinstance(head, ast.Name) else ""
-    if last == "Tensor" or (last == "like" and isinstance(node, ast.Call)):
-        return TensorAnnotation()
-    if last in ("Out", "InOut") and isinstance(node, ast.Subscript) and _by_syntax(node.slice) is not None:
-        return (Out if last == "Out" else InOut)[Tensor]  # type: ignore[index]
-    return None
+    return what, " ".join(filter(None, [did_you_mean(str(error.name), names), bind]))
 
 
 __all__ = ["RUNTIME", "ArrayAnnotation", "JitParam", "Path", "Quoted", "TileAnnotation", "read_params"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from tilejit.jit.specialize.forms import Form, form_of
 from tilejit.jit.specialize.infer import FreshDim
-from tilejit.jit.specialize.reach import Form, form_of
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, RuntimeValue, Static
 from tilejit.types.values import BufferType, Dim, TileType
 

@@ -148,8 +148,9 @@ class Signature:
         except ZeroDivisionError:
             extent = -1
         if extent < 0:
-            axis = symbol.rpartition("_")[2]
-            raise ShapeError(f"{self.name} would return a tensor whose dim {axis} is {extent}", help="pass larger inputs") from None
+            new = next((param for param in (*self.params, *self.results) if param.shape is not None and symbol in param.shape), None)
+            place = f" whose dim {new.shape.index(symbol)}" if new is not None and new.shape is not None else ", one of whose extents"
+            raise ShapeError(f"{self.name} would return a tensor{place} is {extent}", help="pass larger inputs") from None
         return extent
 
     def _omitted(self, count: int) -> tuple[int, ...]:
