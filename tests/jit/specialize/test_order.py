@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import UnsupportedFeatureError
+from tilejit.errors import UncacheableValueError, UnsupportedFeatureError
 
 HELPERS = """
 @pl.jit.inline
@@ -140,3 +140,38 @@ def test_widths_hold_in_the_turn_that_told_them(make_kernel: MakeKernel) -> None
     kernel, out = make_kernel(f"FIRST = (0,)\n{head}{body}"), np.zeros((1, 1))
     kernel(np.ones((5, 2)), 0, 1, out)
     assert out[0, 0] == 21.0
+
+
+LISTS = """
+@pl.jit
+def kernel(x: pl.Tensor[[1, 16], pl.INT32], out: pl.InOut[pl.Tensor[[1, 16], pl.INT32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        n = pl.cast(x[0, 0], pl.INDEX)
+        values = [1, 9, 5]
+"""
+HEADS = {
+    "branch": ("if values[0] * n + values.pop(0) > 5:\n    out[0, 0] = 1\nelse:\n    out[0, values[1]] = 2", [(5, 2)]),
+    "place": ("out[0, values.pop(0)] += pl.cast(n + values[0], pl.INT32)", [(1, 12)]),
+}
+
+
+@pytest.mark.parametrize(("body", "cells"), HEADS.values(), ids=HEADS)
+def test_what_reads_a_list_and_changes_it_reads_it_first(body: str, cells: list[tuple[int, int]], make_kernel: MakeKernel) -> None:
+    kernel, out = make_kernel(LISTS + textwrap.indent(body, " " * 8)), np.zeros((1, 16), np.int32)
+    kernel(np.full((1, 16), 3, np.int32), out)
+    want = np.zeros((1, 16), np.int32)
+    for column, value in cells:
+        want[0, column] = value
+    np.testing.assert_array_equal(out, want)
+
+
+def test_the_head_of_a_loop_of_the_run_changes_nothing(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(LISTS + textwrap.indent("for i in pl.range(values[0] * n + values.pop(0)):\n    out[0, i] = 1", " " * 8))
+    with pytest.raises(UnsupportedFeatureError, match="changes what it may read too"):
+        kernel(np.full((1, 16), 3, np.int32), np.zeros((1, 16), np.int32))
+
+
+def test_an_object_is_looked_for_among_keys_by_its_own_equality_or_not_at_all(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("class Key:\n    pass\nKEY = Key()\n" + LISTS + textwrap.indent("if KEY in {'a': n}:\n    out[0, 0] = 1", " " * 8))
+    with pytest.raises(UncacheableValueError, match="KEY"):
+        kernel(np.full((1, 16), 3, np.int32), np.zeros((1, 16), np.int32))

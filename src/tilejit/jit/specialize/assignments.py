@@ -274,6 +274,7 @@ class Assignments(Calls):
             held = self.inlined.get(node.target.id, before.value if isinstance(before, Static) else [] if of_tiles else None)
             if isinstance(held, list | dict | set):
                 return self.extended(node, cast("list[object] | dict[object, object]", held))
+        place = self.target(node.target, UNKNOWN) if not isinstance(node.target, ast.Name) else None  # before the value, as in Python
         value_node, value = self.fold(node.value)
         if isinstance(node.target, ast.Name):
             if isinstance(before, Static) and holds_handle(before.value):
@@ -286,9 +287,7 @@ class Assignments(Calls):
             self.acts |= isinstance(before, (BufferType, TileType)) or before is UNKNOWN
             if not isinstance(before, BufferType):  # which is changed in place
                 self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh)
-            target: ast.expr = copy.deepcopy(node.target)
-        else:
-            target = self.target(node.target, UNKNOWN)
+        target = copy.deepcopy(node.target) if place is None else place
         assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
         return [at(ast.AugAssign(target, node.op, value_node), node)]
 

@@ -151,6 +151,6 @@ def _decided(op: ast.cmpop, left: Abstract, right: Abstract) -> bool | None:
     """`bias is None` of something that exists at run time, and `"q" in weights`: known while compiling."""
     if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, Static) and right.value is None and not isinstance(left, Static | Unknown):
         return isinstance(op, ast.IsNot)
-    if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Static) and isinstance(right, Items) and right.is_dict:
+    if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Static) and isinstance(right, Items) and right.is_dict and not holds_handle(left.value):
         return (left.value in right.keys) is isinstance(op, ast.In)
     return None

@@ -163,6 +163,9 @@ class Statements(Assignments):
 
     def _rolled(self, node: ast.For) -> list[ast.stmt]:
         iterable = self.rewrite(node.iter)
+        if self.changed and not all(isinstance(part, ast.Constant) for part in getattr(iterable, "args", [iterable])):
+            what = f"`{ast.unparse(node.iter)}` changes what it may read too, before a loop of the run"
+            raise in_body(UnsupportedFeatureError)(what, span=self.definition.span(node.iter), help="change it in a statement of its own before the loop")
         before = self._bound_anew(node)
         inlined = self._enter_loop(node)
         target = self._loop_target(node.target, node.iter)
@@ -273,6 +276,8 @@ class Statements(Assignments):
     def branch(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.If)
         test_node, test = self.fold(node.test)
+        if self.changed and not isinstance(test, Static):
+            test_node = self.named_first(test_node, test)  # it reads lists as they were before it changed them
         first = self._bound_anew(node)
         if isinstance(test, Static):
             calls: list[ast.stmt] = [at(ast.Expr(call), call) for call in acting_calls(test_node, self.specializer.acting)]
