@@ -12,7 +12,7 @@ import tilejit.language.distributed as pld
 from tests.ranks import signals
 from tests.ranks.engines import PLATFORMS, on
 from tilejit import RunConfig, ir
-from tilejit.errors import UnsupportedFeatureError
+from tilejit.errors import ArgumentError, UnsupportedFeatureError
 
 X, SIG = np.zeros((8, 16), np.float32), np.zeros((1, 1), np.int32)
 
@@ -91,3 +91,55 @@ def test_a_host_function_of_one_device_becomes_one_of_ranks_with_what_it_calls()
         for _ in range(2):
             host(x, y, config=on(2))
             np.testing.assert_array_equal(y, factor * x)
+
+
+@pl.jit
+def times(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], by: pl.FP32 = 3.0):
+    y[:] = x * by
+
+
+OWN = np.ones(8, np.float32)
+
+
+def host_by(factor: Any) -> Any:
+    @pl.jit.host
+    def host(x: pl.Tensor[[2, 8], pl.FP32], y: pl.Out[pl.Tensor[[2, 8], pl.FP32]]):
+        by = factor(x, y)
+        for r in pl.range(pld.world_size()):
+            times(x[r], y[r], by, device=r)
+
+    return host
+
+
+def test_a_kernel_on_arrays_of_a_helpers_own_runs_at_once() -> None:
+    """As a call that is warm always did: who calls it need not know whether it was called before."""
+    found: list[float] = []
+
+    def probed(x: object, y: object) -> float:
+        found.append(float(times(OWN, by=4.0)[0]))
+        into = np.zeros_like(OWN)
+        times(OWN, into)
+        return found[-1] + float(into[0])
+
+    times.cache_clear()
+    host, x = host_by(probed), np.ones((2, 8), np.float32)
+    for count in range(1, 6):
+        np.testing.assert_array_equal(host(x, config=on(2)), 7 * x)
+        assert found == [4.0] * count, "it is run in every call"
+
+
+@pytest.mark.parametrize(
+    ("helper", "message", "hint"),
+    [
+        (lambda x, y: times(OWN, y[0]), "parameter `x` of `times` is a tensor, got an array of shape [8]", "give it as a parameter"),
+        (lambda x, y: times(OWN, OWN, device=1), "parameter `x` of `times` is a tensor, got an array of shape [8]", "give it as a parameter"),
+        (lambda x, y: all_tripled(np.ones((2, 8), np.float32)), "the host function `all_tripled` is called on an array", "call it before"),
+        (lambda x, y: all_tripled(x), "the host function `all_tripled` cannot be called so: missing a required argument: 'y'", "outputs too: x, y"),
+    ],
+    ids=["mixed", "on a rank", "host on arrays", "host without output"],
+)
+def test_what_a_helper_of_a_host_function_cannot_call_is_told_where_it_is_called(helper: Any, message: str, hint: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        host_by(helper)(np.ones((2, 8), np.float32), config=on(2))
+    assert caught.value.message.startswith(message) and hint in str(caught.value)
+    assert caught.value.span is not None and caught.value.span.function == "host"

@@ -149,7 +149,7 @@ class JITFunction(FirstCalls):
         from tilejit.jit.hosts import launching, ranks
 
         if recording() is not None:
-            return launching.launched(self, args, kwargs)
+            return launching.launched(self, args, kwargs, config)
         if (own := self._of_object(args, kwargs)) is not None:
             return self.__get__(own[0])(*own[1], config=config, **own[2])
         return (ranks.call_host if self.definition.kind == "host" else ranks.call_alone)(self, args, kwargs, config)

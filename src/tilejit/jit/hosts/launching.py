@@ -17,10 +17,11 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.signature import JitParam
-from tilejit.runtime.arrays import DeviceTensor
+from tilejit.runtime.arrays import DeviceTensor, view_of
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import LaunchParam
+from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Window
 from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.ranks.standins import Language
 from tilejit.types.annotations import WindowAnnotation
@@ -112,10 +113,15 @@ def launch_of(kernel: JITFunction) -> JitLaunch:
     return found
 
 
-def launched(kernel: JITFunction, args: Sequence[object], named: Mapping[str, object]) -> object:
-    """A call of a kernel in a host function that runs now."""
+def launched(kernel: JITFunction, args: Sequence[object], named: Mapping[str, object], config: RunConfig | None) -> object:
+    """A call of a kernel in a host function that runs now: a launch, unless it is on arrays of somebody else, of which the ranks know nothing."""
     recorder = recording()
     assert recorder is not None
+    given = (*args, *named.values())
+    if kernel.definition.kind != "host" and "device" not in named and any(map(_is_array, given)) and not any(map(_stands_in, given)):
+        recorder.steady = False
+        with recorder.paused():
+            return kernel(*args, config=config, **named)
     if kernel.definition.kind == "host":
         return run_text(kernel.definition, recorder, list(args), dict(named))
     if kernel.definition.kind == "inline":
@@ -129,6 +135,8 @@ def run_text(definition: Definition, recorder: Recorder, args: list[object], nam
     assert isinstance(function, FunctionType)
     if (receiver := definition.receiver) is not None:
         args = [receiver, *args]
+    if recorder.codes:
+        _check_inner(definition, function, recorder, args, named or {})
     if recorder.copies is not None:
         recorder.steady = recorder.steady and function in recorder.copies
         function = recorder.copies.get(function, function)
@@ -136,3 +144,23 @@ def run_text(definition: Definition, recorder: Recorder, args: list[object], nam
     if recorder.language is None:
         recorder.language = Language(recorder)
     return cast("Language", recorder.language).bound(function)(*args, **(named or {}))
+
+
+def _check_inner(definition: Definition, function: FunctionType, recorder: Recorder, args: Sequence[object], named: Mapping[str, object]) -> None:
+    """A host function that another one calls is given all its parameters, and nothing that the ranks do not know."""
+    if any(map(_is_array, (*args, *named.values()))):
+        what = f"the host function `{definition.name}` is called on an array while the text of another one is read"
+        recorder.fail(ArgumentError, what, help="call it before, and pass what it gives as an argument")
+    try:
+        inspect.signature(function).bind(*args, **named)
+    except TypeError as error:
+        help = f"pass all its parameters, outputs too: {', '.join(param.name for param in definition.params)}"
+        recorder.fail(ArgumentError, f"the host function `{definition.name}` cannot be called so: {error}", help=help)
+
+
+def _stands_in(value: object) -> bool:
+    return isinstance(value, HostTensor | Window | GroupOf)
+
+
+def _is_array(value: object) -> bool:
+    return not _stands_in(value) and view_of(value) is not None

@@ -115,11 +115,10 @@ class Autotuned(Kernel):
 
     def _standing(self, record: Record, call: Call) -> Standing | None:
         """What calls like this one have to look at before they take the same choice; None: they have to decide again."""
-        if bind_arguments(self.kernel.definition, call.args, {**call.kwargs, **record.choice.arguments}, running=True).signatures:
-            return None  # objects of foreign classes say themselves what they are, at every call
+        bound = bind_arguments(self.kernel.definition, call.args, {**call.kwargs, **record.choice.arguments}, running=True)
         compared = Measure(self.options.reference)
-        if compared.told != record.key.own["reference"]:
-            return None
+        if bound.signatures or compared.told != record.key.own["measure"]:
+            return None  # objects of foreign classes say themselves what they are, at every call; what results are compared with changed meanwhile
         policy = self.kernel._policy()
         if policy == "ignore" or not row_of(record.key.platform).cacheable:
             return Standing((), compared)
@@ -282,7 +281,7 @@ class Autotuned(Kernel):
             "arguments": arguments,
             "options": whole.own["options"],
             "space": self.space.digest(),
-            "reference": Measure(self.options.reference).told,
+            "measure": Measure(self.options.reference).told,
             "threads": threads_of(call.config),
         }
         if row_of(whole.platform).cacheable:

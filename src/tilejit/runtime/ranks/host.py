@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType
 from typing import Any, NoReturn
@@ -83,6 +84,15 @@ class Recorder:
 
     def __exit__(self, *_: object) -> None:
         record_into(self._outer)
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Calls of kernels inside are what they are elsewhere."""
+        record_into(None)
+        try:
+            yield
+        finally:
+            record_into(self)
 
     # places ---------------------------------------------------------------------------------------------------------------
 
@@ -260,7 +270,7 @@ class Recorder:
             return self._fitted(what, param, value)
         if param.kind == "tensor" or isinstance(value, HostTensor | Window):
             if not isinstance(value, HostTensor | Window):
-                self.fail(ArgumentError, f"{what} is a tensor, got {shown(value)}")
+                self.fail(ArgumentError, f"{what} is a tensor, got {shown(value)}", help="launches take tensors of the host function: give it as a parameter")
             return value
         number = self.symbols.get(value) if isinstance(value, DynVar) else value
         if is_constant(param, number):

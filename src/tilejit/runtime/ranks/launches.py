@@ -200,7 +200,9 @@ def shown(value: object) -> str:
     """An argument in a message."""
     if isinstance(value, HostTensor):
         return f"Tensor[{list(value.shape)}, {value.array.dtype}]"
-    return "a window" if isinstance(value, Window) else repr(value)
+    if isinstance(value, Window):
+        return "a window"
+    return f"an array of shape {list(shape)}" if isinstance(shape := getattr(value, "shape", None), tuple) and shape else repr(value)
 
 
 def in_framework(array: Any, framework: str) -> object:
