@@ -162,7 +162,9 @@ class JITFunction(FirstCalls):
                 from tilejit.jit.specialize.dependencies import renew_host
 
                 renew_host(self)
-                return compile_host(self.definition, args, kwargs, config)
+                compiled = compile_host(self.definition, args, kwargs, config)
+                compiled.share(note=self._note)
+                return compiled
             return self._found(args, kwargs, config).program
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)
@@ -212,7 +214,9 @@ class JITFunction(FirstCalls):
         compiled = self.compile(*args, config=config, **kwargs)  # first: a kernel that follows changes has new defaults after it
         bound = bind_arguments(self.definition, args, kwargs, running=True)
         values = list(bound.in_order(param.name for param in compiled.param_infos).values())
-        return BoundCall(compiled.only("time"), values, config.num_threads if config else None)
+        call = BoundCall(compiled.only("time"), values, config.num_threads if config else None)
+        call.announce()
+        return call
 
     def profile(self, *args: object, rounds: int = 20, config: RunConfig | None = None, **kwargs: object) -> Profile:
         """Run on these arguments, and say where the time goes: region by region, against what this machine can do. Outputs are written, as by a call."""

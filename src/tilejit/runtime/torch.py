@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 
 import numpy as np
@@ -96,6 +97,11 @@ def leave_out_of_graphs(package: str) -> None:
 def grad_is_wanted() -> bool:
     """Whether torch records operations now."""
     return torch.is_grad_enabled()
+
+
+def grad_wanted(wanted: bool) -> AbstractContextManager[object]:
+    """A stretch in which torch records operations, or does not."""
+    return torch.set_grad_enabled(wanted)
 
 
 def plain_facts(value: object, dtype: str | None, written: bool, noted: object) -> tuple[tuple[int, ...], int] | None:

@@ -237,7 +237,7 @@ class DistributedCompiledProgram(CompiledProgram):
         host = self.hosts[name]
         me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra and host.receiver is None else None
         compiled = Compiled(me, (*self.launches, *self.hosts), self.parts.kernels)
-        return run_host(host, tuple(args), named, settled, compiled, worker)
+        return run_host(host, tuple(args), named, settled, self._shared.note, compiled, worker)
 
     def __getitem__(self, name: str) -> Any:
         if name in self.hosts:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilejit.jit.hosts.ranks import distributed_config
+from tilejit.runtime.call.autograd import recording_as_here
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.call import Call
@@ -154,7 +155,7 @@ class DistributedWorker(Residents):
         while len(self._under_way) >= 2:
             first = self._under_way.pop(0)
             first.exception()
-        future = self._queue.submit(self.run, compiled, *args)
+        future = self._queue.submit(recording_as_here(self.run), compiled, *args)
         self._under_way.append(future)
         return DistributedRunHandle(future)
 

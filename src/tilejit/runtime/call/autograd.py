@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
 
 from tilejit.errors import TilejitWarning
 from tilejit.runtime.arrays import ArrayView
-from tilejit.runtime.call.signature import Bound, Signature
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
@@ -22,6 +22,25 @@ def note_write(array: object) -> None:
         torch.note_write(array)
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def recording_as_here(function: Callable[P, T]) -> Callable[P, T]:
+    """`function` for another thread, where torch records operations as it does in this one."""
+    if "torch" not in sys.modules:
+        return function
+    from tilejit.runtime import torch
+
+    wanted = torch.grad_is_wanted()
+
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with torch.grad_wanted(wanted):
+            return function(*args, **kwargs)
+
+    return run
+
+
 class GradNote:
     """Whether the callers of one kernel were told that its results carry no gradient: once is enough."""
 
@@ -31,22 +50,25 @@ class GradNote:
     def __bool__(self) -> bool:
         return self.given
 
-    def before(self, signature: Signature, bound: Sequence[Bound]) -> None:
-        """A checked call is about to run: tell autograd what it writes, and the caller, once, what it leaves out."""
+    def before(self, name: str, given: Iterable[tuple[str, str, object]]) -> None:
+        """A checked call of the kernel or host function `name` is about to run: tell autograd what it writes, and the caller, once, what it leaves out.
+
+        `given`: of each argument its name, its direction and what was bound to it.
+        """
         if "torch" not in sys.modules:
             return
         from tilejit.runtime import torch
 
-        for param, view in zip(signature.code_params, bound, strict=True):
+        for argument, direction, view in given:
             if not isinstance(view, ArrayView) or view.framework != "torch":
                 continue
-            if param.direction != "In":
+            if direction != "In":
                 torch.note_write(view.owner)
             elif view.requires_grad and not self.given and torch.grad_is_wanted():
                 self.given = True
                 text = (
-                    f"{signature.name}: `{param.name}` requires grad, but what a kernel computes carries no gradient; make it an operator with a backward "
-                    f"(kernel.as_torch_op), call it in the forward of a torch.autograd.Function, or pass {param.name}.detach() if none is needed"
+                    f"{name}: `{argument}` requires grad, but what a kernel computes carries no gradient; make it an operator with a backward "
+                    f"(kernel.as_torch_op), call it in the forward of a torch.autograd.Function, or pass {argument}.detach() if none is needed"
                 )
                 warnings.warn(text, TilejitWarning, stacklevel=_callers_level())
 
