@@ -133,7 +133,26 @@ def _missing(definition: Definition, missing: list[JitParam], outputs: list[JitP
     names = ", ".join(f"'{param.name}'" for param in needed)
     total, short = len(definition.params), len(definition.params) - len(outputs)
     counts = f"pass {total} arguments" + (f", or {short} to have the outputs returned" if outputs else "")
+    if any(param not in outputs for param in missing) and (calls := _calls_without(definition, missing, outputs)) is not None:
+        counts = calls
     return ArgumentError(f"@pl.jit function '{definition.name}': missing argument {names}", help=f"{counts}; parameters: {described(definition)}")
+
+
+def _calls_without(definition: Definition, missing: list[JitParam], outputs: list[JitParam]) -> str | None:
+    """The calls that have all that is missing, where one without the outputs must name what comes after them; None where numbers of arguments say it."""
+    parts: list[str] = []
+    named = False
+    for param in definition.params:
+        if param.rest:
+            return None
+        if param in outputs or (param not in missing and param.default is not inspect.Parameter.empty):
+            named = True
+        else:
+            parts.append(f"{param.name}=…" if named or param.keyword_only else param.name)
+    if not outputs or not any(part.endswith("=…") for part in parts):
+        return None
+    whole = [f"{param.name}=…" if param.keyword_only else param.name for param in definition.params]
+    return f"write {definition.name}({', '.join(whole)}), or {definition.name}({', '.join(parts)}) to have the outputs returned"
 
 
 def _classify(parts: Parts, param: JitParam, value: object, running: bool) -> Argument:
