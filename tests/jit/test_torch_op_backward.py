@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 import tilejit.language as pl
-from tilejit.errors import ArgumentError
+from tilejit.errors import ArgumentError, TilejitWarning
 
 torch: Any = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -225,3 +226,35 @@ def sum_of_backward(x: pl.Tensor, grad_out: pl.Tensor, grad_x: pl.Out[pl.Tensor]
 def test_gradients_in_two_orders_are_refused() -> None:
     with pytest.raises(ArgumentError, match="`sum_of_backward` returns grad_y, grad_x here and grad_x, grad_y elsewhere"):
         sum_of.as_torch_op("tests_backward::sum_of", backward=sum_of_backward)
+
+
+# what is written in place ----------------------------------------------------------------------------------------------------
+
+
+def _in_place(way: str) -> tuple[Any, Any]:
+    @pl.jit
+    def square(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * x
+
+    op = square.as_torch_op(f"tests_backward::square_{way}", in_place=True)
+    return op, torch.compile(op, backend="aot_eager", fullgraph=True) if way == "graph" else op
+
+
+@pytest.mark.parametrize("way", ["call", "graph"])
+def test_an_operator_that_writes_in_place_warns_once_that_there_is_no_gradient(way: str) -> None:
+    _, call = _in_place(way)
+    x = torch.ones(4, 8, requires_grad=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with torch.no_grad():
+            call(x, torch.zeros(4, 8))
+        call(x.detach(), torch.zeros(4, 8))
+        assert not [warning for warning in caught if warning.category is TilejitWarning]
+        for _ in range(2):
+            out = torch.zeros(4, 8)
+            call(x, out)
+            assert out[0, 0] == 1 and not out.requires_grad
+    found = [warning for warning in caught if warning.category is TilejitWarning]
+    assert len(found) == 1 and "square: `x` requires grad" in str(found[0].message)
+    assert way == "graph" or found[0].filename == __file__

@@ -209,3 +209,46 @@ def test_what_a_worker_copies_to_the_caller_counts_a_version() -> None:
         assert (found._version, all_found._version) == (1, 1)
         with pytest.raises(ArgumentError, match="output `host` requires grad"):
             ranks.copy_from(one, torch.zeros(4, requires_grad=True))
+
+
+@pl.jit.host
+def both(x: pl.Tensor[[NR, 8], pl.FP32], total: pl.Out[pl.Tensor[[NR, 8], pl.FP32]], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        times(x[r], total[r], y[r], device=r)
+    return y, total
+
+
+@pl.jit
+def both_backward(grad_total: pl.Tensor, grad_y: pl.Tensor, grad_x: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        grad_x[:] = grad_total + grad_y * 2.0
+
+
+@pytest.mark.parametrize("way", ["call", "graph"])
+def test_a_host_function_returns_outputs_in_the_order_of_its_return_and_gradients_go_with_them(way: str) -> None:
+    op = both.as_torch_op("tests_ranks::both", backward=both_backward, config=on(2))
+    call = torch.compile(op, backend="aot_eager", fullgraph=True) if way == "graph" else op
+    for place, slope in enumerate((2.0, 1.0)):
+        given = torch.ones(2, 8, requires_grad=True)
+        found = call(given)[place]
+        found.sum().backward()
+        assert (found[0, 0].item(), given.grad[0, 0].item()) == (slope, slope)
+
+
+@pl.jit.host
+def launched(x: pl.Tensor[[1, 8], pl.FP32], total: pl.Out[pl.Tensor[[1, 8], pl.FP32]], y: pl.Out[pl.Tensor[[1, 8], pl.FP32]]):
+    pld.world_size()
+    return plain(x, total, y, device=0)
+
+
+@pl.jit
+def plain(x: pl.Tensor[[1, 8], pl.FP32], total: pl.InOut[pl.Tensor[[1, 8], pl.FP32]], y: pl.Out[pl.Tensor[[1, 8], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y[:] = x * 2.0
+        total[:] = total + x
+
+
+def test_a_host_function_that_returns_what_a_launch_gives_has_no_gradients() -> None:
+    with pytest.raises(ArgumentError, match="`launched` returns what has no name of an output") as caught:
+        launched.as_torch_op("tests_ranks::launched", backward=both_backward, config=on(1))
+    assert "`return total, y`, or nothing" in str(caught.value)

@@ -82,11 +82,16 @@ class TorchOp:
     def compiled(self, samples: Mapping[str, object]) -> Signature:
         """The signature of the program for such arguments."""
         compile = self.kernel.compile if self.tuned is None else self.tuned.compile_untuned
-        return compile(config=self.config, **samples).signature
+        signature = compile(config=self.config, **samples).signature
+        return replace(signature, returned=self.results) if self.kernel._ranks else signature
 
     def stays_runtime(self, name: str) -> bool:
         """Whether a number is a parameter of the compiled program, so that one program serves all its values."""
         return stays_runtime(self.kernel.definition, self.kernel.definition.param(name))
+
+    def warn_of_gradient(self, name: str) -> None:
+        """An argument requires grad, and what the kernel writes in place has none."""
+        self.kernel._note.warn(self.kernel.definition.name, name)
 
     def check_count(self, count: int) -> None:
         """The kernel must return what its text seemed to say."""
@@ -201,7 +206,7 @@ def op_of(made: JITFunction | Autotuned, in_place: bool, config: RunConfig | Non
     outputs = _returned(definition, given)
     for param in given:
         _torch_type(definition, param)
-    results = results_of(definition, outputs)
+    results = results_of(definition, outputs, kernel._ranks)
     if not results and all(param.direction == "In" for param in given):
         raise ArgumentError(f"`{definition.name}` neither returns nor writes a tensor: torch would never run it", help="give it a pl.Out parameter")
     return TorchOp(kernel, config, given, results, tuned)
@@ -252,7 +257,7 @@ def backward_of(op: TorchOp, kernel: object, config: RunConfig | None) -> Backwa
     if derived.mutated:
         raise ArgumentError(f"the backward `{kernel.definition.name}` writes its argument `{derived.mutated[0]}`", help="make it a pl.Out parameter")
     for each in (op, derived):
-        check_one_order(each.kernel.definition, _returned(each.kernel.definition, each.params), each.results)
+        check_one_order(each.kernel.definition, _returned(each.kernel.definition, each.params), each.results, each.kernel._ranks)
     inputs = {param.name: param for param in op.params}
     known = {**{name: ("input", name) for name in inputs}, **{name: ("output", name) for name in op.results}}
     known |= {GRAD + name: ("grad", name) for name in op.results}

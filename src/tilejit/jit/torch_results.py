@@ -10,17 +10,22 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.effects import write_of
 
 
-def results_of(definition: Definition, outputs: Sequence[str]) -> tuple[str, ...]:
+def results_of(definition: Definition, outputs: Sequence[str], of_ranks: bool) -> tuple[str, ...]:
     """Names of what a call returns, in order, by the last return statement; `outputs` are those that it allocates."""
     value = definition.returns[-1].value if definition.returns else None
-    return _in_order(outputs, _named(definition, _alternatives(definition, value)[-1]))
+    return _in_order(outputs, _named(definition, _alternatives(definition, value)[-1]), of_ranks)
 
 
-def check_one_order(definition: Definition, outputs: Sequence[str], results: Sequence[str]) -> None:
+def check_one_order(definition: Definition, outputs: Sequence[str], results: Sequence[str], of_ranks: bool) -> None:
     """Refuse a kernel of which only the run tells what it returns where."""
     for statement in definition.returns:
         for value in _alternatives(definition, statement.value):
-            found = _in_order(outputs, _named(definition, value))
+            named = _named(definition, value)
+            found = _in_order(outputs, named, of_ranks)
+            if of_ranks and len(results) > 1 and not all(is_param for _, is_param in named):
+                what = f"`{definition.name}` returns what has no name of an output: only the run knows which one it is, and gradients go by names"
+                help = f"return the outputs themselves, `return {', '.join(results)}`, or nothing"
+                raise ArgumentError(what, span=definition.span(statement), help=help)
             if len(found) == len(results) > 1 and found != tuple(results):  # another number of them is refused when it comes
                 what = f"`{definition.name}` returns {', '.join(found)} here and {', '.join(results)} elsewhere: gradients go by the names of results"
                 help = f"return the same names in the same order everywhere, such as `return {', '.join(results)}`"
@@ -32,8 +37,10 @@ def check_one_order(definition: Definition, outputs: Sequence[str], results: Seq
                 raise ArgumentError(what, span=definition.span(statement), help=help)
 
 
-def _in_order(outputs: Sequence[str], returned: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
-    """Names of what a call returns: as a return statement with new tensors has them, else outputs as declared."""
+def _in_order(outputs: Sequence[str], returned: Sequence[tuple[str, bool]], of_ranks: bool) -> tuple[str, ...]:
+    """Names of what a call returns: as a return statement with new tensors has them, else outputs as declared; a host function's as it returns them."""
+    if of_ranks:
+        return tuple(dict.fromkeys((*(name for name, _ in returned if name in outputs), *outputs)))
     if all(is_param for _, is_param in returned):
         return tuple(outputs)
     first = [name for name, is_param in returned if not is_param or name in outputs]

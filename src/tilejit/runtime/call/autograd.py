@@ -64,18 +64,25 @@ class GradNote:
                 continue
             if direction != "In":
                 torch.note_write(view.owner)
-            elif view.requires_grad and not self.given and torch.grad_is_wanted():
-                self.given = True
-                text = (
-                    f"{name}: `{argument}` requires grad, but what a kernel computes carries no gradient; make it an operator with a backward "
-                    f"(kernel.as_torch_op), call it in the forward of a torch.autograd.Function, or pass {argument}.detach() if none is needed"
-                )
-                warnings.warn(text, TilejitWarning, stacklevel=_callers_level())
+            elif view.requires_grad and torch.grad_is_wanted():
+                self.warn(name, argument)
+
+    def warn(self, name: str, argument: str) -> None:
+        """Tell the caller, once, that `argument` of `name` gets no gradient."""
+        if self.given:
+            return
+        self.given = True
+        text = (
+            f"{name}: `{argument}` requires grad, but what a kernel computes carries no gradient; make it an operator with a backward "
+            f"(kernel.as_torch_op), call it in the forward of a torch.autograd.Function, or pass {argument}.detach() if none is needed"
+        )
+        warnings.warn(text, TilejitWarning, stacklevel=_callers_level())
 
 
 def _callers_level() -> int:
-    """The stack level of the first frame that is not ours, as `warnings.warn` counts in the function that asks."""
+    """The stack level of the first frame that is neither ours nor torch's, as `warnings.warn` counts in the function that asks."""
+    between = (_PACKAGE, os.path.dirname(str(sys.modules["torch"].__file__)) + os.sep)
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(between):
         frame, level = frame.f_back, level + 1
     return level
