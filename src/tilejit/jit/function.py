@@ -73,7 +73,7 @@ class JITFunction(FirstCalls):
         policy = definition.options.get("on_drift")
         if policy is not None and policy not in settings.POLICIES:
             choices = ", ".join(map(repr, settings.POLICIES))
-            raise ArgumentError(f"@pl.jit function '{definition.name}': on_drift is one of {choices}, got {policy!r}", help="write on_drift='recompile'")
+            raise ArgumentError(f"{definition.label}: on_drift is one of {choices}, got {policy!r}", help="write on_drift='recompile'")
 
     def __repr__(self) -> str:
         return f"JITFunction({self.definition.name!r}, func_type={self.definition.kind!r})"
@@ -366,7 +366,7 @@ class JITFunction(FirstCalls):
         unknown = [name for name in kwargs if name not in names]
         if unknown:
             help = did_you_mean(unknown[0], names) or f"options of the compiler go into config=RunConfig(…); parameters: {', '.join(names)}"
-            raise ArgumentError(f"@pl.jit function '{definition.name}': got an unexpected keyword argument '{unknown[0]}'", help=help)
+            raise ArgumentError(f"{definition.label}: got an unexpected keyword argument '{unknown[0]}'", help=help)
         arguments: dict[str, Argument] = {}
         values: dict[str, object] = {}
         for param in definition.params:
@@ -376,7 +376,7 @@ class JITFunction(FirstCalls):
             value = kwargs.get(param.name, param.default)
             if value is inspect.Parameter.empty:
                 help = f"pass {param.name}=… or {param.name}=pl.RUNTIME"
-                raise ArgumentError(f"@pl.jit function '{definition.name}': the scalar `{param.name}` needs a value", help=help)
+                raise ArgumentError(f"{definition.label}: the scalar `{param.name}` needs a value", help=help)
             values[param.name] = value
         others, objects = bind_others(definition, values)
         bound = {param.name: arguments.get(param.name) or others[param.name] for param in definition.params}

@@ -6,10 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
-from tilejit.errors import ArgumentError, ArtifactError, TilejitError
+from tilejit.errors import ArgumentError, ArtifactError, TilejitError, shortened
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.launching import JitLaunched, launch_of, run_text
@@ -237,7 +238,10 @@ class DistributedCompiledProgram(CompiledProgram):
         host = self.hosts[name]
         me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra and host.receiver is None else None
         compiled = Compiled(me, (*self.launches, *self.hosts), self.parts.kernels)
-        return run_host(host, tuple(args), named, settled, self._shared.note, compiled, worker)
+        try:
+            return run_host(host, *_by_count(host, tuple(args), named), settled, self._shared.note, compiled, worker)
+        except TilejitError as error:
+            raise shortened(error)  # noqa: B904 (the same error)
 
     def __getitem__(self, name: str) -> Any:
         if name in self.hosts:
@@ -275,6 +279,14 @@ class DistributedCompiledProgram(CompiledProgram):
 def _inner(number: int, section: str) -> str:
     """What a section of a program that is launched is called in the whole artifact."""
     return f"launched/{number}/{section}"
+
+
+def _by_count(host: Definition, args: tuple[object, ...], named: Mapping[str, object]) -> tuple[tuple[object, ...], Mapping[str, object]]:
+    """The arguments of a call: as many as there are inputs are the inputs, as for every compiled program, unless defaults could be meant."""
+    inputs = [param for param in host.params if param.direction != "Out"]
+    if named or not len(args) == len(inputs) < len(host.params) or any(param.default is not Parameter.empty or param.rest for param in host.params):
+        return args, named
+    return (), {param.name: value for param, value in zip(inputs, args, strict=True)}
 
 
 def _signature(host: Definition) -> Signature:

@@ -299,7 +299,7 @@ def _device(definition: Definition, views: Mapping[str, ArrayView | None]) -> st
 
 def _array(definition: Definition, name: str, view: ArrayView | None) -> Any:
     if view is None:
-        raise ArgumentError(f"@pl.jit.host function '{definition.name}': `{name}` must be a tensor")
+        raise ArgumentError(f"{definition.label}: `{name}` must be a tensor", help="pass a NumPy array or a torch tensor")
     if view.device != HOST:
         return _on_gpu(definition, name, view)
     return view.numpy() if view.contiguous else np.ascontiguousarray(view.numpy())
