@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -228,3 +229,36 @@ def of_helpers(x: pl.Tensor, out: pl.Out[pl.Tensor] = NOTHING):
 def test_a_helper_is_called_without_its_optional_outputs(platform: str) -> None:
     x = rng.standard_normal((4, 7)).astype(np.float32)
     np.testing.assert_allclose(of_helpers(x), x * 8 + x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+
+
+# arguments behind outputs ----------------------------------------------------------------------------------------------------
+
+
+@pl.jit
+def followed(x: pl.Tensor, y: pl.Out[pl.Tensor], f: pl.FP32):
+    y[:] = x * f
+
+
+@pl.jit
+def moved(x: pl.Tensor, g: float = 1.0, *, y: pl.Out[pl.Tensor], f: pl.FP32):
+    y[:] = x * f + (g - g)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given", "calls"),
+    [
+        (followed, ("x", "f"), ["followed(x, y, f)", "followed(x, f=…)"]),
+        (moved, ("x",), ["moved(x, g, y=…, f=…)", "moved(x, f=…)"]),
+    ],
+    ids=["by position", "by name"],
+)
+def test_what_comes_after_an_output_that_is_left_out_is_asked_for_by_its_name(kernel: Any, given: tuple[str, ...], calls: list[str]) -> None:
+    x: Any = rng.standard_normal((3, 5)).astype(np.float32)
+    values: dict[str, Any] = {"x": x, "y": np.empty_like(x), "f": 2.0, "g": 1.0}
+    with pytest.raises(ArgumentError, match="missing argument 'f'") as caught:
+        kernel(*(values[name] for name in given))
+    assert f"help: write {calls[0]}, or {calls[1]} to have the outputs returned;" in str(caught.value)
+    spaces = {**values, "followed": followed, "moved": moved}
+    for call in calls:  # as the help says
+        found = eval(re.sub(r"(\w+)=…", r"\1=\1", call), spaces)
+        np.testing.assert_array_equal(values["y"] if found is None else found, x * 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -279,6 +280,33 @@ def test_tensors_stay_with_their_ranks() -> None:
         ranks.free_stacked_tensor(weights)
         with pytest.raises(ValueError, match="was freed"):
             ranks.free_tensor(weights[0])
+
+
+@pl.program
+class Between:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def times(self, x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], by: pl.Scalar[pl.FP32]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y[:] = x * by
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def all(self, x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]], by: pl.Scalar[pl.FP32]):
+        for r in pl.range(pld.world_size()):
+            self.times(x[r], y[r], by, device=r)
+
+
+def test_the_number_of_arguments_tells_whether_outputs_are_returned() -> None:
+    """As for every compiled program, wherever the outputs stand."""
+    compiled, x, y = ir.compile(Between, distributed_config=DistributedConfig([0, 1])), np.ones((2, 8), np.float32), np.zeros((2, 8), np.float32)
+    assert isinstance(compiled, DistributedCompiledProgram)
+    with compiled.prepare() as ranks:
+        for call in (compiled, compiled["all"], ranks):
+            for _ in range(2):
+                assert call(x, 3.0)[1, 7] == 3.0
+            assert call(x, y, 4.0) is None and y[1, 7] == 4.0
+    with pytest.raises(ArgumentError, match=r"^host function 'all': missing argument 'by'") as caught:
+        compiled(x)
+    assert {Path(frame.path).name for frame in caught.traceback} == {"test_workers.py", "distributed.py"}  # and nothing further inside
 
 
 @pytest.mark.parametrize("ids", [[0, 1], [0, 1, 1], [0, 1, 3]])

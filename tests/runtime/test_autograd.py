@@ -57,6 +57,7 @@ WAYS: dict[str, Callable[[], Callable[..., object]]] = {
     "by name": _by_name,
     "a compiled program": lambda: kernel().compile(*tensors()),
     "a compiled program with options": lambda: functools.partial(kernel().compile(*tensors()), config=RunConfig()),
+    "a call that is timed": lambda: lambda *args: kernel().bound_call(*args).run(),
     "the reference": lambda: functools.partial(kernel(), config=REFERENCE),
 }
 """The ways a call can take."""
@@ -116,6 +117,19 @@ def test_native_calls_find_the_counter_that_torch_counts_with() -> None:
     assert layout._word(counter + plain.version_at) & 0xFFFFFFFF == tensor._version == 7
     with torch.inference_mode():
         assert layout._word(torch.zeros(3)._cdata + plain.versions_at) == 0
+
+
+def test_the_counter_is_found_also_inside_an_operator_of_torch_where_writes_are_not_counted() -> None:
+    seen: list[Any] = []
+
+    def look(x: Any) -> Any:
+        layout.plain_tensor.cache_clear()
+        seen.append(layout.plain_tensor())
+        return x.clone()
+
+    torch.library.custom_op("tests_autograd::look", look, mutates_args=(), schema="(Tensor x) -> Tensor")(torch.zeros(3))
+    layout.plain_tensor.cache_clear()
+    assert seen == [layout.plain_tensor()]
 
 
 def test_native_calls_stay_native_and_count_on_each_of_many_calls() -> None:

@@ -173,6 +173,11 @@ class Definition:
         """How many parameters may be given by position: those before a `*`."""
         return sum(not (param.keyword_only or param.rest) for param in self.params)
 
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"{'host' if self.kind == 'host' else '@pl.jit'} function '{self.name}'"
+
     def in_order(self, args: tuple[object, ...], named: Mapping[str, object]) -> tuple[object, ...] | None:
         """All arguments of a call, in the order of the parameters; None where that leaves a gap, a name means nothing or is missing."""
         if len(args) > self.positional:

@@ -73,7 +73,7 @@ class JITFunction(FirstCalls):
         policy = definition.options.get("on_drift")
         if policy is not None and policy not in settings.POLICIES:
             choices = ", ".join(map(repr, settings.POLICIES))
-            raise ArgumentError(f"@pl.jit function '{definition.name}': on_drift is one of {choices}, got {policy!r}", help="write on_drift='recompile'")
+            raise ArgumentError(f"{definition.label}: on_drift is one of {choices}, got {policy!r}", help="write on_drift='recompile'")
 
     def __repr__(self) -> str:
         return f"JITFunction({self.definition.name!r}, func_type={self.definition.kind!r})"
@@ -162,7 +162,9 @@ class JITFunction(FirstCalls):
                 from tilejit.jit.specialize.dependencies import renew_host
 
                 renew_host(self)
-                return compile_host(self.definition, args, kwargs, config)
+                compiled = compile_host(self.definition, args, kwargs, config)
+                compiled.share(note=self._note)
+                return compiled
             return self._found(args, kwargs, config).program
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)
@@ -212,7 +214,9 @@ class JITFunction(FirstCalls):
         compiled = self.compile(*args, config=config, **kwargs)  # first: a kernel that follows changes has new defaults after it
         bound = bind_arguments(self.definition, args, kwargs, running=True)
         values = list(bound.in_order(param.name for param in compiled.param_infos).values())
-        return BoundCall(compiled.only("time"), values, config.num_threads if config else None)
+        call = BoundCall(compiled.only("time"), values, config.num_threads if config else None)
+        call.announce()
+        return call
 
     def profile(self, *args: object, rounds: int = 20, config: RunConfig | None = None, **kwargs: object) -> Profile:
         """Run on these arguments, and say where the time goes: region by region, against what this machine can do. Outputs are written, as by a call."""
@@ -362,7 +366,7 @@ class JITFunction(FirstCalls):
         unknown = [name for name in kwargs if name not in names]
         if unknown:
             help = did_you_mean(unknown[0], names) or f"options of the compiler go into config=RunConfig(…); parameters: {', '.join(names)}"
-            raise ArgumentError(f"@pl.jit function '{definition.name}': got an unexpected keyword argument '{unknown[0]}'", help=help)
+            raise ArgumentError(f"{definition.label}: got an unexpected keyword argument '{unknown[0]}'", help=help)
         arguments: dict[str, Argument] = {}
         values: dict[str, object] = {}
         for param in definition.params:
@@ -372,7 +376,7 @@ class JITFunction(FirstCalls):
             value = kwargs.get(param.name, param.default)
             if value is inspect.Parameter.empty:
                 help = f"pass {param.name}=… or {param.name}=pl.RUNTIME"
-                raise ArgumentError(f"@pl.jit function '{definition.name}': the scalar `{param.name}` needs a value", help=help)
+                raise ArgumentError(f"{definition.label}: the scalar `{param.name}` needs a value", help=help)
             values[param.name] = value
         others, objects = bind_others(definition, values)
         bound = {param.name: arguments.get(param.name) or others[param.name] for param in definition.params}

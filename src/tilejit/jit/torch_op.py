@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import keyword
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +13,8 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.disk.kernels import kernel_name
 from tilejit.jit.reads.plain import is_plain
 from tilejit.jit.specialize.arguments import stays_runtime
-from tilejit.jit.specialize.effects import write_of
 from tilejit.jit.specialize.signature import JitParam
+from tilejit.jit.torch_results import check_one_order, results_of
 from tilejit.runtime.call.signature import Signature
 from tilejit.runtime.config import RunConfig
 
@@ -83,11 +82,16 @@ class TorchOp:
     def compiled(self, samples: Mapping[str, object]) -> Signature:
         """The signature of the program for such arguments."""
         compile = self.kernel.compile if self.tuned is None else self.tuned.compile_untuned
-        return compile(config=self.config, **samples).signature
+        signature = compile(config=self.config, **samples).signature
+        return replace(signature, returned=self.results) if self.kernel._ranks else signature
 
     def stays_runtime(self, name: str) -> bool:
         """Whether a number is a parameter of the compiled program, so that one program serves all its values."""
         return stays_runtime(self.kernel.definition, self.kernel.definition.param(name))
+
+    def warn_of_gradient(self, name: str) -> None:
+        """An argument requires grad, and what the kernel writes in place has none."""
+        self.kernel._note.warn(self.kernel.definition.name, name)
 
     def check_count(self, count: int) -> None:
         """The kernel must return what its text seemed to say."""
@@ -199,59 +203,18 @@ def op_of(made: JITFunction | Autotuned, in_place: bool, config: RunConfig | Non
     tuned, kernel = (made, made.kernel) if isinstance(made, Autotuned) else (None, made)
     chosen = tuned.space.arguments if tuned is not None else ()
     given = tuple(param for param in definition.params if (in_place or param.direction != "Out") and param.name not in chosen)
-    outputs = [] if in_place else [param.name for param in definition.params if param.direction == "Out"]
+    outputs = _returned(definition, given)
     for param in given:
         _torch_type(definition, param)
-    results = _in_order(outputs, _new_results(definition))
+    results = results_of(definition, outputs, kernel._ranks)
     if not results and all(param.direction == "In" for param in given):
         raise ArgumentError(f"`{definition.name}` neither returns nor writes a tensor: torch would never run it", help="give it a pl.Out parameter")
     return TorchOp(kernel, config, given, results, tuned)
 
 
-def _in_order(outputs: Sequence[str], returned: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
-    """Names of what a call returns: as a return statement with new tensors has them, else outputs as declared."""
-    if all(is_param for _, is_param in returned):
-        return tuple(outputs)
-    first = [name for name, is_param in returned if not is_param or name in outputs]
-    return tuple(dict.fromkeys((*first, *outputs)))
-
-
-def _new_results(definition: Definition) -> list[tuple[str, bool]]:
-    """What the return statement hands out: names, and whether each is a parameter."""
-    if not definition.returns or definition.returns[-1].value is None:
-        return []
-    value = definition.returns[-1].value
-    parts = value.elts if isinstance(value, ast.Tuple) else [value]
-    params = {param.name for param in definition.params}
-    found = [_root(definition, part, params) for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
-    unnamed = iter(("result", *(f"result_{number}" for number in range(1, len(found)))))
-    return [(name if name is not None else next(unnamed), name in params) for name in found]
-
-
-def _root(definition: Definition, part: ast.expr, params: set[str]) -> str | None:
-    """The name of what is returned: a parameter where a chain of stores leads to one."""
-    seen: set[str] = set()
-    node: ast.expr | None = part
-    while isinstance(node, ast.Name) and node.id not in params and node.id not in seen:
-        seen.add(node.id)
-        node = _written_by(definition, node.id)
-    if isinstance(node, ast.Name) and node.id in params:
-        return node.id
-    return part.id if isinstance(part, ast.Name) else None
-
-
-def _written_by(definition: Definition, name: str) -> ast.expr | None:
-    """What `name` is another name of: the tensor that a store in its last assignment writes."""
-    assigned = [node.value for node in definition.tree.nodes if isinstance(node, ast.Assign) and any(_binds(target, name) for target in node.targets)]
-    value = assigned[-1] if assigned else None
-    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
-        return value if isinstance(value, ast.Name) else None
-    write = write_of(value.func.attr)
-    return write.given(value).get("target") if write is not None else None
-
-
-def _binds(target: ast.expr, name: str) -> bool:
-    return isinstance(target, ast.Name) and target.id == name
+def _returned(definition: Definition, given: Sequence[JitParam]) -> list[str]:
+    """The outputs that are no arguments."""
+    return [param.name for param in definition.params if param.direction == "Out" and param not in given]
 
 
 _PYTHON = {int: "SymInt", float: "float", bool: "bool"}
@@ -293,6 +256,8 @@ def backward_of(op: TorchOp, kernel: object, config: RunConfig | None) -> Backwa
     derived = replace(op_of(kernel, in_place=False, config=config), forward=op)
     if derived.mutated:
         raise ArgumentError(f"the backward `{kernel.definition.name}` writes its argument `{derived.mutated[0]}`", help="make it a pl.Out parameter")
+    for each in (op, derived):
+        check_one_order(each.kernel.definition, _returned(each.kernel.definition, each.params), each.results, each.kernel._ranks)
     inputs = {param.name: param for param in op.params}
     known = {**{name: ("input", name) for name in inputs}, **{name: ("output", name) for name in op.results}}
     known |= {GRAD + name: ("grad", name) for name in op.results}

@@ -102,6 +102,10 @@ class BoundCall:
         self._bound, self.results = entry.bind(args)
         """The arrays that were allocated for outputs that `args` leave out."""
 
+    def announce(self) -> None:
+        """The caller's own arrays are about to be written: autograd hears of it as from a call, once for all that follow."""
+        self._entry.announce(self._bound)
+
     def with_entry(self, entry: CompiledEntry) -> BoundCall:
         """The same arguments for the same program, compiled in another way."""
         made = copy.copy(self)

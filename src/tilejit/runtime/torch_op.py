@@ -43,6 +43,7 @@ class Op(Protocol):
     def stays_runtime(self, name: str) -> bool: ...
     def default(self, name: str) -> object: ...
     def check_count(self, count: int) -> None: ...
+    def warn_of_gradient(self, name: str) -> None: ...
 
 
 class Gradient(Protocol):
@@ -117,7 +118,17 @@ def register(name: str, op: Op, gradient: Gradient | None = None, backward: str 
             _keep(this.op, cast("Gradient", this.gradient), ctx, inputs, output)
 
         made.register_autograd(lambda ctx, *grads: _backward(this.op, cast("Gradient", this.gradient), compute, ctx, grads), setup_context=keep)
+    elif op.mutated:
+        # Torch offers this to functional operators only. What others write in place is on no tape: no backward would ever say that a gradient is missing.
+        made._setup_context_fn = lambda ctx, inputs, output: _warn(this.op, ctx)
     return cast("Callable[..., Any]", made)
+
+
+def _warn(op: Op, ctx: Any) -> None:
+    """Say that what was written carries no gradient."""
+    wanted = [param.name for param, needed in zip(op.params, ctx.needs_input_grad, strict=False) if needed]
+    if wanted:
+        op.warn_of_gradient(wanted[0])
 
 
 def _by_name(op: Op, values: Sequence[object]) -> dict[str, object]:

@@ -139,13 +139,15 @@ def test_what_is_no_stream_is_refused() -> None:
 def test_a_captured_call_is_replayed_on_the_same_arrays(gpu: FakeLibrary) -> None:
     gpu.parameters, gpu.kernels["aligned"] = 6, scale
     given, x, out = arguments()
-    captured = program().capture(given, ())
-    assert gpu.launches == [] and out.sum() == 0
+    announced: list[int] = []
+    captured = program().capture(given, (), lambda: announced.append(gpu.calls.count("cuGraphLaunch")))
+    assert gpu.launches == [] and out.sum() == 0 and announced == []
     for factor in (1, 2):
         x[:] = np.arange(10) * factor
         assert captured() is None
         np.testing.assert_array_equal(out, x * 2.5)
     assert gpu.calls.count("cuGraphLaunch") == 2 and gpu.calls.count("cuLaunchKernelEx") == 1
+    assert announced == [0, 1]  # before each launch
     del captured
     assert gpu.calls[-1] == "cuGraphExecDestroy"
 
@@ -153,7 +155,7 @@ def test_a_captured_call_is_replayed_on_the_same_arrays(gpu: FakeLibrary) -> Non
 def test_the_memory_of_a_captured_call_stays_its_own(gpu: FakeLibrary) -> None:
     turn = "        mark = memory.mark()\n        memory.take(n)\n        memory.release(mark)\n"
     text = f"def call(stream, memory, x, n, out, by):\n    for _ in range(2):\n{turn}"
-    captured = program(text=text, memory=True).capture(arguments()[0], ())
+    captured = program(text=text, memory=True).capture(arguments()[0], (), lambda: None)
     assert gpu.calls.count("cuMemAllocAsync") == 2 and gpu.calls.count("cuMemFreeAsync") == 0
     del captured
     gc.collect()

@@ -6,10 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
-from tilejit.errors import ArgumentError, ArtifactError, TilejitError
+from tilejit.errors import ArgumentError, ArtifactError, TilejitError, shortened
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.launching import JitLaunched, launch_of, run_text
@@ -228,12 +229,18 @@ class DistributedCompiledProgram(CompiledProgram):
     ) -> Any:
         """One call of a host function."""
         host, settled, compiled = self._called(name, config, callbacks)
-        return run_host(host, tuple(args), named, settled, compiled, worker)
+        try:
+            return run_host(host, *_by_count(host, tuple(args), named), settled, self._shared.note, compiled, worker)
+        except TilejitError as error:
+            raise shortened(error)  # noqa: B904 (the same error)
 
     def record_host(self, args: tuple[object, ...], config: RunConfig | None, callbacks: Mapping[str, Any], engine: Engine) -> HostCall:
         """A call of the only host function, to be run later."""
         host, settled, compiled = self._called(self._only(), config, callbacks)
-        return record_host(host, args, {}, settled, compiled, engine)
+        try:
+            return record_host(host, *_by_count(host, args, {}), settled, self._shared.note, compiled, engine)
+        except TilejitError as error:
+            raise shortened(error)  # noqa: B904 (the same error)
 
     def _called(self, name: str, config: RunConfig | None, callbacks: Mapping[str, Any]) -> tuple[Definition, RunConfig, Compiled]:
         """A host function, with how and on what it runs."""
@@ -285,6 +292,14 @@ class DistributedCompiledProgram(CompiledProgram):
 def _inner(number: int, section: str) -> str:
     """What a section of a program that is launched is called in the whole artifact."""
     return f"launched/{number}/{section}"
+
+
+def _by_count(host: Definition, args: tuple[object, ...], named: Mapping[str, object]) -> tuple[tuple[object, ...], Mapping[str, object]]:
+    """The arguments of a call: as many as there are inputs are the inputs, as for every compiled program, unless defaults could be meant."""
+    inputs = [param for param in host.params if param.direction != "Out"]
+    if named or not len(args) == len(inputs) < len(host.params) or any(param.default is not Parameter.empty or param.rest for param in host.params):
+        return args, named
+    return (), {param.name: value for param, value in zip(inputs, args, strict=True)}
 
 
 def _signature(host: Definition) -> Signature:

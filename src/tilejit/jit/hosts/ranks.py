@@ -21,6 +21,8 @@ from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.specialize.dependencies import renew_host
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import ArrayView, DeviceTensor, allocate, first_array, view_of
+from tilejit.runtime.call.autograd import GradNote
+from tilejit.runtime.call.signature import check_output, check_writable
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks import words
 from tilejit.runtime.ranks.call import Call
@@ -96,7 +98,7 @@ def distributed_config(config: RunConfig | None) -> DistributedConfig | None:
 def call_host(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> object:
     """One call of a host function: record, run, hand out."""
     renew_host(kernel)  # it is run anew at each call, so its defaults and annotations count as they are
-    return run_host(kernel.definition, args, named, config)
+    return run_host(kernel.definition, args, named, config, kernel._note)
 
 
 def check_params(definition: Definition) -> None:
@@ -115,17 +117,24 @@ def run_host(
     args: tuple[object, ...],
     named: Mapping[str, object],
     config: RunConfig | None,
+    note: GradNote,
     compiled: Compiled = _NOT_COMPILED,
     worker: Worker | None = None,
 ) -> object:
     """A call of a host function, of a compiled program or as it is now; `worker` is what was prepared for it."""
     chosen = distributed_config(config)
     with worker.held(chosen) if worker is not None else Held(chosen) as engine:
-        return record_host(definition, args, named, config, compiled, engine).run(engine, worker)
+        return record_host(definition, args, named, config, note, compiled, engine).run(engine, worker)
 
 
 def record_host(
-    definition: Definition, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None, compiled: Compiled, engine: Engine
+    definition: Definition,
+    args: tuple[object, ...],
+    named: Mapping[str, object],
+    config: RunConfig | None,
+    note: GradNote,
+    compiled: Compiled,
+    engine: Engine,
 ) -> HostCall:
     """Read the text, or know what it says; nothing runs."""
     check_params(definition)
@@ -139,6 +148,7 @@ def record_host(
         given = _Given(definition, args, named, engine.world, engine.here)
         copies = replays.names.copies if replays.names is not None and key is not None else None
         replay, new = _recorded(given, engine, config, compiled, copies), given.new
+        given.announce(note, replay.plan)  # calls with arrays of torch are never done again without this
         key = key if plain is not None and replay.again(plain) else None
     return HostCall(replays, key, replay, new, distributed_config(config))
 
@@ -209,6 +219,8 @@ class _Given:
         """Outputs that the caller left out."""
         shapes = {**views, **{name: view_of(array) for name, array in self.new.items()}}
         self.tensors = {name: _tensor(definition, name, view, self.values.get(name), stacks) for name, view in shapes.items()}
+        self._arrays = {name: stacks[id(value)].local if id(value := self.values[name]) in stacks else view for name, view in views.items()}
+        """The caller's; None for those that stay with ranks."""
 
     def recorded(self, world: int, config: RunConfig | None, compiled: Compiled, copies: Copies) -> tuple[Recorder, object]:
         """Run the text on stand-ins; what the ranks will do, and what it returned."""
@@ -218,6 +230,24 @@ class _Given:
         named = {param.name: values.pop(param.name) for param in self.definition.params if param.keyword_only}
         with recorder:
             return recorder, run_text(self.definition, recorder, [*([compiled.me(recorder)] if compiled.me is not None else []), *values.values()], named)
+
+    def announce(self, note: GradNote, plan: Plan) -> None:
+        """The plan is about to run: the caller's arrays that it writes can be written, and autograd hears of it."""
+        written = plan.written
+        _announce(note, self.definition, self._arrays, {name for name, tensor in self.tensors.items() if not written.isdisjoint(tensor.pieces)})
+
+
+def _announce(note: GradNote, definition: Definition, arrays: Mapping[str, ArrayView | None], written: Collection[str], copied: Collection[str] = ()) -> None:
+    """A call is about to run on these arrays; `written`: which of them its steps write, whatever is declared; `copied`: to which it copies when it is over."""
+    given = [
+        (name, "InOut" if name in written or name in copied else definition.param(name).direction, view)
+        for name, view in arrays.items()
+        if view is not None
+    ]
+    for name, direction, view in given:
+        if direction != "In":
+            (check_writable if name in copied else check_output)(name, view)
+    note.before(definition.name, given)
 
 
 def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, Fact]:
@@ -253,12 +283,23 @@ def _returned(result: object, tensors: Mapping[str, HostTensor], new: Mapping[st
     return list(dict.fromkeys((*named, *new)))
 
 
-Stacks = dict[int, list[tuple[Any, int]]]
-"""By what stands for a tensor whose slices stay with ranks: each slice and its rank."""
+@dataclass(frozen=True)
+class Stack:
+    """A tensor whose slices stay with ranks."""
+
+    slices: Sequence[tuple[Any, int]]
+    """Each with its rank."""
+    local: ArrayView | None = None
+    """The one that is an array of the caller."""
+
+
+Stacks = dict[int, Stack]
+"""By what stands for it."""
 
 
 def _unstacked(value: object, stacks: Stacks, world: int, here: Sequence[int]) -> object:
     """What stands for a tensor whose slices stay with ranks while arguments are bound: an array of its shape, without memory."""
+    local: ArrayView | None = None
     if isinstance(value, StackedDeviceTensor):
         slices = [(array_of(shard), home) for shard, home in zip(value.shards, value.worker_ids, strict=True)]
     elif isinstance(value, Sharded):
@@ -271,16 +312,16 @@ def _unstacked(value: object, stacks: Stacks, world: int, here: Sequence[int]) -
     else:
         return value
     empty = np.broadcast_to(np.empty((), slices[0][0].dtype), (len(slices), *slices[0][0].shape))
-    stacks[id(empty)] = slices
+    stacks[id(empty)] = Stack(slices, local)
     return empty
 
 
 def _tensor(definition: Definition, name: str, view: ArrayView | None, value: object, stacks: Stacks) -> HostTensor:
     """A parameter as the host function sees it."""
-    slices = stacks.get(id(value))
-    if slices is not None:
+    stack = stacks.get(id(value))
+    if stack is not None:
         assert isinstance(value, np.ndarray)
-        return StackedTensor(value, name, shards=[HostTensor(array, name, home) for array, home in slices])
+        return StackedTensor(value, name, shards=[HostTensor(array, name, home) for array, home in stack.slices])
     return HostTensor(_array(definition, name, view), name, home_of(value) if isinstance(value, DeviceTensor) else None)
 
 
@@ -295,14 +336,10 @@ def _device(definition: Definition, views: Mapping[str, ArrayView | None]) -> st
 
 def _array(definition: Definition, name: str, view: ArrayView | None) -> Any:
     if view is None:
-        raise ArgumentError(f"@pl.jit.host function '{definition.name}': `{name}` must be a tensor")
+        raise ArgumentError(f"{definition.label}: `{name}` must be a tensor", help="pass a NumPy array or a torch tensor")
     if view.device != HOST:
         return _on_gpu(definition, name, view)
-    if not view.contiguous:
-        if definition.param(name).direction != "In":
-            raise ArgumentError(f"output `{name}` is not contiguous (strides {view.strides})", help="pass a contiguous array and copy the result back")
-        return np.ascontiguousarray(view.numpy())
-    return view.numpy()
+    return view.numpy() if view.contiguous else np.ascontiguousarray(view.numpy())
 
 
 def _on_gpu(definition: Definition, name: str, view: ArrayView) -> Any:
@@ -381,6 +418,7 @@ def call_alone(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str
             for window, array in copies:
                 access.copy(array, call.window(window, rank))
 
-        step.run = run
-        Call(engine, recorder.finish(), DistributedConfig([0])).run()
+        step.run, whole = run, recorder.finish()
+        _announce(kernel._note, definition, views, {tensor.name for tensor in whole.written}, {window.buffer.name for window, _ in copies})
+        Call(engine, whole, DistributedConfig([0])).run()
     return None

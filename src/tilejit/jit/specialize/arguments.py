@@ -87,7 +87,7 @@ def _adapt(definition: Definition, values: dict[str, object]) -> tuple[tuple[str
 
 def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> dict[str, object]:
     names = [param.name for param in definition.params]
-    where = f"@pl.jit function '{definition.name}'"
+    where = definition.label
     rest = next((param.name for param in definition.params if param.rest), None)
     if len(args) > len(names) and rest is None:
         outputs = sum(param.direction == "Out" for param in definition.params)
@@ -120,7 +120,7 @@ def _named_only(definition: Definition, given: int) -> ArgumentError:
     call = f"{definition.name}({', '.join([*by_position, *[f'{name}=…' for name in named]])})"
     taken = named[: given - definition.positional]
     what = f"{', '.join(f'`{name}`' for name in taken)} {'is' if len(taken) == 1 else 'are'} keyword-only, got {given} arguments by position"
-    return ArgumentError(f"@pl.jit function '{definition.name}': {what}", help=f"write {call}")
+    return ArgumentError(f"{definition.label}: {what}", help=f"write {call}")
 
 
 def described(definition: Definition) -> str:
@@ -133,7 +133,26 @@ def _missing(definition: Definition, missing: list[JitParam], outputs: list[JitP
     names = ", ".join(f"'{param.name}'" for param in needed)
     total, short = len(definition.params), len(definition.params) - len(outputs)
     counts = f"pass {total} arguments" + (f", or {short} to have the outputs returned" if outputs else "")
-    return ArgumentError(f"@pl.jit function '{definition.name}': missing argument {names}", help=f"{counts}; parameters: {described(definition)}")
+    if any(param not in outputs for param in missing) and (calls := _calls_without(definition, missing, outputs)) is not None:
+        counts = calls
+    return ArgumentError(f"{definition.label}: missing argument {names}", help=f"{counts}; parameters: {described(definition)}")
+
+
+def _calls_without(definition: Definition, missing: list[JitParam], outputs: list[JitParam]) -> str | None:
+    """The calls that have all that is missing, where one without the outputs must name what comes after them; None where numbers of arguments say it."""
+    parts: list[str] = []
+    named = False
+    for param in definition.params:
+        if param.rest:
+            return None
+        if param in outputs or (param not in missing and param.default is not inspect.Parameter.empty):
+            named = True
+        else:
+            parts.append(f"{param.name}=…" if named or param.keyword_only else param.name)
+    if not outputs or not any(part.endswith("=…") for part in parts):
+        return None
+    whole = [f"{param.name}=…" if param.keyword_only else param.name for param in definition.params]
+    return f"write {definition.name}({', '.join(whole)}), or {definition.name}({', '.join(parts)}) to have the outputs returned"
 
 
 def _classify(parts: Parts, param: JitParam, value: object, running: bool) -> Argument:
@@ -152,10 +171,10 @@ def _classify(parts: Parts, param: JitParam, value: object, running: bool) -> Ar
 def _runtime_marker(definition: Definition, param: JitParam, running: bool) -> Argument:
     if param.kind == "tensor":
         help = f"pass a sample tensor for `{param.name}`, or none at all"
-        raise ArgumentError(f"@pl.jit function '{definition.name}': pl.RUNTIME stands for a scalar, `{param.name}` is a tensor", help=help)
+        raise ArgumentError(f"{definition.label}: pl.RUNTIME stands for a scalar, `{param.name}` is a tensor", help=help)
     if running:
         raise ArgumentError(
-            f"@pl.jit function '{definition.name}': pl.RUNTIME was passed for `{param.name}` of a running call",
+            f"{definition.label}: pl.RUNTIME was passed for `{param.name}` of a running call",
             help="pass a number; the marker is for compile() and lower(), or the parameter's default",
         )
     return RuntimeScalar(param.dtype or INDEX)
@@ -166,13 +185,13 @@ def _scalar(definition: Definition, param: JitParam, value: object) -> Argument:
     if number is None:
         kind = "a tensor" if view_of(value) is not None else type(value).__name__
         help = f"pass a Python, NumPy or torch scalar for `{param.name}`"
-        raise ArgumentError(f"@pl.jit function '{definition.name}': `{param.name}` must be a number, got {kind}", help=help)
+        raise ArgumentError(f"{definition.label}: `{param.name}` must be a number, got {kind}", help=help)
     if stays_runtime(definition, param):
         return RuntimeScalar(param.dtype or (FP32 if isinstance(number, float) else INDEX))
     try:
         return Constant(steady(as_declared(number, param)))
     except (ArgumentError, RangeError) as error:
-        raise type(error)(f"@pl.jit function '{definition.name}': {error.message}", help=error.hint) from None
+        raise type(error)(f"{definition.label}: {error.message}", help=error.hint) from None
 
 
 def stays_runtime(definition: Definition, param: JitParam) -> bool:
@@ -188,12 +207,12 @@ def _tensor(definition: Definition, param: JitParam, value: object) -> Argument:
         return TensorArgument(_with_empty(shape), dtype)
     if annotation.dtype is not None and annotation.dtype is not dtype:
         if annotation.dtype is not INDEX or dtype.name != "INT64":
-            where = f"@pl.jit function '{definition.name}'"
+            where = definition.label
             raise DTypeError(f"{where}: `{param.name}` must hold {annotation.dtype}, got {dtype}", help=f"convert it to {annotation.dtype.numpy_name}")
         dtype = annotation.dtype
     if annotation.shape is not None and len(annotation.shape) != len(shape):
         what = f"`{param.name}` must have rank {len(annotation.shape)}, got rank {len(shape)}: {list(shape)}"
-        raise ShapeError(f"@pl.jit function '{definition.name}': {what}", help="reshape the argument, or correct the annotation")
+        raise ShapeError(f"{definition.label}: {what}", help="reshape the argument, or correct the annotation")
     return TensorArgument(_with_empty(shape) if annotation.shape is None else shape, dtype)
 
 
@@ -215,7 +234,7 @@ def _plain_array(value: object) -> tuple[tuple[int, ...], DType] | None:
 
 
 def _any_array(definition: Definition, param: JitParam, value: object) -> tuple[tuple[int, ...], DType]:
-    where = f"@pl.jit function '{definition.name}'"
+    where = definition.label
     try:
         view = view_of(value)
     except (ArgumentError, DTypeError) as error:
@@ -241,7 +260,7 @@ def bind_others(definition: Definition, values: Mapping[str, object]) -> tuple[M
             out[name] = Constant(steady(as_declared(value, param)))
         else:
             what = f"`{name}` must be a number or pl.RUNTIME, got {type(value).__name__}"
-            raise ArgumentError(f"@pl.jit function '{definition.name}': {what}", help=f"pass {name}=1, or {name}=pl.RUNTIME to keep it a parameter")
+            raise ArgumentError(f"{definition.label}: {what}", help=f"pass {name}=1, or {name}=pl.RUNTIME to keep it a parameter")
     return out, parts.objects
 
 
@@ -250,7 +269,7 @@ def annotated_argument(definition: Definition, param: JitParam) -> TensorArgumen
     annotation = param.tensor
     if annotation is None or annotation.shape is None or annotation.dtype is None:
         raise ArgumentError(
-            f"@pl.jit function '{definition.name}': `{param.name}` has no shape and dtype in its annotation",
+            f"{definition.label}: `{param.name}` has no shape and dtype in its annotation",
             help=f"write {param.name}: pl.Tensor[[64, 64], pl.FP32], or call compile() with sample tensors",
         )
     return TensorArgument(annotation.shape, annotation.dtype)

@@ -43,7 +43,7 @@ class Parts:
         if param.only is not None and not isinstance(value, param.only):
             wanted = " or ".join(kind.__name__ for kind in kinds_of(param))
             what = f"`{param.name}` is a compile-time {wanted}, got {type(value).__name__}: {value!r}"
-            raise ArgumentError(f"@pl.jit function '{self.definition.name}': {what}", help=f"pass a value of {wanted}, or change the annotation")
+            raise ArgumentError(f"{self.definition.label}: {what}", help=f"pass a value of {wanted}, or change the annotation")
         if scalar_of(value) is not None and not _has_own_class(value):
             return self._number(self.definition, param, value)
         if is_plain(value) and not isinstance(value, tuple):
@@ -59,7 +59,7 @@ class Parts:
             return CompileTime()
         what = f"`{param.name}` must be a tensor, a number or a compile-time value, got {type(value).__name__}"
         help = f"{registration_hint(value)}; to read it while compiling: {param.name}: pl.constexpr"
-        raise ArgumentError(f"@pl.jit function '{self.definition.name}': {what}", help=help)
+        raise ArgumentError(f"{self.definition.label}: {what}", help=help)
 
     def _bundle(self, param: JitParam, name: str, value: object) -> Bundle[Any]:
         """A container, whose tensors are parameters of their own."""
@@ -75,7 +75,7 @@ class Parts:
             return int.__int__(key) if isinstance(key, int) else str.__str__(key)
         if not is_plain(key):
             what = f"`{param.name}` is a dict with tensors in it, and one of its keys is a {type(key).__name__}"
-            raise ArgumentError(f"@pl.jit function '{self.definition.name}': {what}", help="let numbers, texts or tuples of these be the keys")
+            raise ArgumentError(f"{self.definition.label}: {what}", help="let numbers, texts or tuples of these be the keys")
         return steady(key)
 
     def _member(self, param: JitParam, name: str, value: object) -> Any:

@@ -98,7 +98,7 @@ class CompiledEntry(NativeCallable):
         """The call with all its checks."""
         check_settings_of_runs()
         bound, new = self.bind(args)
-        self.note.before(self.signature, bound)
+        self.announce(bound)
         with on_stream(config.stream if config else None):
             self.runner.run(bound, config.num_threads if config else None)
         return as_results(tuple(value.made() if isinstance(value, Promised) else value for value in new))
@@ -123,11 +123,16 @@ class CompiledEntry(NativeCallable):
         capture = getattr(self.runner, "capture", None)
         if capture is None:
             raise PlatformError(f"{self.signature.name} was compiled for {self.platform}, which has no graphs", help="compile it for cuda")
-        return cast("CapturedCall", capture(*self.bind(args)))
+        bound, new = self.bind(args)
+        return cast("CapturedCall", capture(bound, new, lambda: self.announce(bound)))
 
     def bind(self, args: Sequence[object]) -> tuple[list[Bound], tuple[object, ...]]:
         """Checked arguments, and the arrays that were allocated for the caller."""
         return self.signature.bind(args, row_of(self.platform).devices)
+
+    def announce(self, bound: Sequence[Bound]) -> None:
+        """A call on checked arguments is about to run: autograd hears of it."""
+        self.note.before(self.signature.name, ((param.name, param.direction, view) for param, view in zip(self.signature.code_params, bound, strict=True)))
 
     def _check_options(self, config: RunConfig | None, named: Mapping[str, object]) -> None:
         name = self.signature.name

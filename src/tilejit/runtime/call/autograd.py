@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from tilejit.errors import TilejitWarning
 from tilejit.runtime.arrays import ArrayView
-from tilejit.runtime.call.signature import Bound, Signature
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
@@ -31,29 +30,39 @@ class GradNote:
     def __bool__(self) -> bool:
         return self.given
 
-    def before(self, signature: Signature, bound: Sequence[Bound]) -> None:
-        """A checked call is about to run: tell autograd what it writes, and the caller, once, what it leaves out."""
+    def before(self, name: str, given: Iterable[tuple[str, str, object]]) -> None:
+        """A checked call of the kernel or host function `name` is about to run: tell autograd what it writes, and the caller, once, what it leaves out.
+
+        `given`: of each argument its name, its direction and what was bound to it.
+        """
         if "torch" not in sys.modules:
             return
         from tilejit.runtime import torch
 
-        for param, view in zip(signature.code_params, bound, strict=True):
+        for argument, direction, view in given:
             if not isinstance(view, ArrayView) or view.framework != "torch":
                 continue
-            if param.direction != "In":
+            if direction != "In":
                 torch.note_write(view.owner)
-            elif view.requires_grad and not self.given and torch.grad_is_wanted():
-                self.given = True
-                text = (
-                    f"{signature.name}: `{param.name}` requires grad, but what a kernel computes carries no gradient; make it an operator with a backward "
-                    f"(kernel.as_torch_op), call it in the forward of a torch.autograd.Function, or pass {param.name}.detach() if none is needed"
-                )
-                warnings.warn(text, TilejitWarning, stacklevel=_callers_level())
+            elif view.requires_grad and torch.grad_is_wanted():
+                self.warn(name, argument)
+
+    def warn(self, name: str, argument: str) -> None:
+        """Tell the caller, once, that `argument` of `name` gets no gradient."""
+        if self.given:
+            return
+        self.given = True
+        text = (
+            f"{name}: `{argument}` requires grad, but what a kernel computes carries no gradient; make it an operator with a backward "
+            f"(kernel.as_torch_op), call it in the forward of a torch.autograd.Function, or pass {argument}.detach() if none is needed"
+        )
+        warnings.warn(text, TilejitWarning, stacklevel=_callers_level())
 
 
 def _callers_level() -> int:
-    """The stack level of the first frame that is not ours, as `warnings.warn` counts in the function that asks."""
+    """The stack level of the first frame that is neither ours nor torch's, as `warnings.warn` counts in the function that asks."""
+    between = (_PACKAGE, os.path.dirname(str(sys.modules["torch"].__file__)) + os.sep)
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(between):
         frame, level = frame.f_back, level + 1
     return level

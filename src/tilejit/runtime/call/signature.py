@@ -268,19 +268,28 @@ def _check_tensor(param: ParamInfo, view: ArrayView) -> None:
         _check_shape(param.name, param.shape, view.shape)
     if view.dtype is not param.dtype and not (param.dtype is INDEX and view.dtype.name == "INT64"):
         raise DTypeError(f"`{param.name}` must hold {param.dtype}, got {view.dtype}", help=f"convert it to {param.dtype.numpy_name or param.dtype.name}")
-    if param.direction == "In":
-        return
-    if view.copied:
-        raise ArgumentError(f"output `{param.name}` {view.copied}: a kernel could not write it in place", help="pass a plain array and convert the result")
+    if param.direction != "In":
+        check_output(param.name, view)
+
+
+def check_output(name: str, view: ArrayView) -> None:
+    """What a kernel writes in place is memory of the caller, as compiled code sees it."""
+    check_writable(name, view)
     if not view.aligned:
         help = f"pass an array that starts at a multiple of {view.dtype.get_byte()} bytes"
-        raise ArgumentError(f"output `{param.name}` is not aligned to its elements (address {view.address:#x})", help=help)
-    if not view.writable:
-        raise ArgumentError(f"output `{param.name}` is read-only", help="pass a writable array")
+        raise ArgumentError(f"output `{name}` is not aligned to its elements (address {view.address:#x})", help=help)
     if not view.contiguous:
-        raise ArgumentError(f"output `{param.name}` is not contiguous (strides {view.strides})", help="pass a contiguous array and copy the result back")
+        raise ArgumentError(f"output `{name}` is not contiguous (strides {view.strides})", help="pass a contiguous array and copy the result back")
+
+
+def check_writable(name: str, view: ArrayView) -> None:
+    """What is written, by a kernel or by a copy of what one wrote, is memory of the caller that may be."""
+    if view.copied:
+        raise ArgumentError(f"output `{name}` {view.copied}: a kernel could not write it in place", help="pass a plain array and convert the result")
+    if not view.writable:
+        raise ArgumentError(f"output `{name}` is read-only", help="pass a writable array")
     if view.requires_grad:
-        raise ArgumentError(f"output `{param.name}` requires grad: a kernel's writes are unknown to autograd", help=f"pass {param.name}.detach()")
+        raise ArgumentError(f"output `{name}` requires grad: a kernel's writes are unknown to autograd", help=f"pass {name}.detach()")
 
 
 def _check_shape(name: str, wanted: Shape, given: tuple[int, ...]) -> None:

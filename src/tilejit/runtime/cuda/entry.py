@@ -258,11 +258,11 @@ class CudaEntry(Placed):
         launches = [(loaded.program.kernels[at], loaded.cubins[at], each) for at, each in zip(kernels, numbers, strict=True)]
         return LaunchTable(loaded.device, loaded.words, launches, size, calls)
 
-    def capture(self, arguments: Sequence[Bound], new: tuple[object, ...]) -> CapturedCall:
-        """The call as a graph."""
+    def capture(self, arguments: Sequence[Bound], new: tuple[object, ...], announce: Callable[[], None]) -> CapturedCall:
+        """The call as a graph; `announce` is called before each launch of it."""
         from tilejit.runtime.cuda.graph import CapturedCall
 
-        return CapturedCall(self, arguments, new)
+        return CapturedCall(self, arguments, new, announce)
 
     def first_array(self, arguments: Sequence[Bound]) -> ArrayView:
         """The array that decides where a call runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilejit.runtime.call.signature import Bound, NumberResult
 from tilejit.runtime.cuda.driver import RELAXED
@@ -16,7 +16,9 @@ _NON_BLOCKING = 1
 class CapturedCall:
     """A call on fixed arguments. Calling it launches all of it on the caller's stream; the arrays are read and written where they are."""
 
-    def __init__(self, entry: CudaEntry, arguments: Sequence[Bound], new: tuple[object, ...] = ()) -> None:
+    def __init__(self, entry: CudaEntry, arguments: Sequence[Bound], new: tuple[object, ...], announce: Callable[[], None]) -> None:
+        self._announce = announce
+        """Tells autograd what a launch writes."""
         self._first = entry.first_array(arguments)
         self._kept = (tuple(arguments), new)
         made = tuple(item.array if isinstance(item, NumberResult) else item for item in new)
@@ -45,6 +47,7 @@ class CapturedCall:
     def __call__(self) -> object:
         """Launch everything; returns before it is done."""
         self._loaded.words.check()
+        self._announce()
         with self._loaded.device.active():
             self._loaded.device.driver("cuGraphLaunch", self._graph, stream_of(self._first))
         return self.results

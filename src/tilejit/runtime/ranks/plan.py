@@ -77,6 +77,16 @@ class HostTensor:
         return self.array.dtype
 
     @property
+    def pieces(self) -> Sequence[HostTensor]:
+        """What of it is memory."""
+        return (self,)
+
+    @property
+    def root(self) -> HostTensor:
+        """The tensor that it is, or is a part of a part of."""
+        return self if self.whole is None else self.whole.root
+
+    @property
     def reach(self) -> tuple[int, int]:
         """The bytes it takes: first and past the last."""
         first = int(self.array.__array_interface__["data"][0])
@@ -108,6 +118,10 @@ class StackedTensor(HostTensor):
     """A tensor whose slices stay with ranks: only they are memory."""
 
     shards: Sequence[HostTensor] = ()
+
+    @property
+    def pieces(self) -> Sequence[HostTensor]:
+        return self.shards
 
 
 @dataclass(eq=False)
@@ -163,6 +177,11 @@ class Plan:
             if other.rank != step.rank and (_meet(other.writes, (*step.reads, *step.writes)) or _meet(step.writes, other.reads)):
                 step.after.append(other)
         self.steps.append(step)
+
+    @property
+    def written(self) -> set[HostTensor]:
+        """The tensors that steps write, or write parts of."""
+        return {tensor.root for step in self.steps for tensor in step.writes}
 
     def groups(self) -> list[tuple[int, ...]]:
         """Number the buffers, and the groups that they belong to."""

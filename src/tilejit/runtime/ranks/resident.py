@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from tilejit.dtypes import UINT8, DType, dtype_of_numpy
 from tilejit.runtime.arrays import DeviceTensor, view_of
+from tilejit.runtime.call.autograd import note_write
+from tilejit.runtime.call.signature import check_writable
 
 NDArray = npt.NDArray[Any]
 
@@ -102,7 +104,7 @@ class Residents:
 
     def copy_from(self, tensor: DeviceTensor, host: object) -> None:
         """Fill an array of the caller with what a resident tensor holds; with several processes, all call this."""
-        self._copy([(tensor, _numpy(host))])
+        self._copy([(tensor, _target(host))])
 
     def _copy(self, pairs: Sequence[tuple[DeviceTensor, NDArray]]) -> None:
         for tensor, target in pairs:
@@ -129,7 +131,7 @@ class Residents:
 
     def copy_stacked_from(self, stacked: StackedDeviceTensor, host: object) -> None:
         """Fill an array of the caller with what the shards hold; with several processes, all call this."""
-        target = _numpy(host)
+        target = _target(host)
         if tuple(target.shape) != stacked.full_shape:
             raise ValueError(f"the stacked tensor is {list(stacked.full_shape)}, the array {list(target.shape)}")
         self._copy([(shard, target[number : number + 1].reshape(shard.shape)) for number, shard in enumerate(stacked.shards)])
@@ -138,6 +140,15 @@ class Residents:
         """The worker ends."""
         for address in list(self._own):
             self.free(address)
+
+
+def _target(host: object) -> Any:
+    """An array of the caller, about to be filled."""
+    view = view_of(host)
+    if view is not None:
+        check_writable("host", view)
+        note_write(host)
+    return _numpy(host)
 
 
 def _numpy(value: object) -> Any:
