@@ -11,7 +11,7 @@ import pytest
 
 import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import ShapeError, UnsupportedFeatureError
+from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError
 
 KERNEL = """
 @pl.jit
@@ -382,3 +382,11 @@ def test_which_object_it_is_is_known_while_compiling(body: str, said: str, make_
     text = WITH_OBJECTS + picked + KERNEL.replace("{body}", textwrap.indent(body, "    ") + "\n")
     with pytest.raises(UnsupportedFeatureError, match=said):
         make_kernel(text, FIRST=FIRST, LAST=LAST)(X)
+
+
+def test_a_tuple_for_a_named_tuple_is_refused_in_words_of_the_caller(make_kernel: MakeKernel) -> None:
+    """The message had the text of the IR in it."""
+    kernel = make_kernel("@pl.jit\ndef kernel(x: pl.Tensor, layer, out: pl.Out[pl.Tensor]):\n    out[:] = x * layer.w\n")
+    with pytest.raises(ParserTypeError, match="`layer.w`: a tuple or list has no `w`") as caught:
+        kernel(X, (X, X))
+    assert "BlockArgument" not in str(caught.value) and "layer[0]" in (caught.value.hint or "")

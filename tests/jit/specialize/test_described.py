@@ -84,6 +84,12 @@ def test_dynamic_extents_are_computed_in_each_call(sized: Sized, shape: str, pla
     assert kernel.cache_info().entries == 1
 
 
+def test_an_extent_below_zero_is_named_by_its_axis(sized: Sized):
+    """It was called by the constant that is taken away."""
+    with pytest.raises(errors.ShapeError, match="kernel would return a tensor whose dim 1 is -47"):
+        sized(shaped("[x.shape[0], x.shape[1] - 50]"), DYNAMIC)(ones(9, 3))
+
+
 def test_the_dtype_holds(sized: Sized):
     result = sized("pl.Out[pl.Tensor[x.shape, pl.FP16]]")(ones(6, 4))
     assert (result.shape, result.dtype) == ((6, 4), np.float16)

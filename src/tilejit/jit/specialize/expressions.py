@@ -152,6 +152,10 @@ class Expressions(Walk):
                 what = f"`{dotted(node)}`: of a named tuple with tensors in it a kernel knows the fields {', '.join(map(str, value.keys))}, no `{node.attr}`"
                 help = did_you_mean(node.attr, map(str, value.keys)) or "compute it from the fields, in a @pl.jit.inline helper"
                 raise in_body(ParserTypeError)(what, span=self.definition.span(node), help=help)
+        if isinstance(value, Items) and not (value.keys or value.is_dict or hasattr(tuple, node.attr) or hasattr(list, node.attr)):
+            what = f"`{dotted(node)}`: a tuple or list has no `{node.attr}`"
+            help = f"read its members by number: {dotted(node.value)}[0], or use a named tuple that has the field `{node.attr}`"
+            raise in_body(ParserTypeError)(what, span=self.definition.span(node), help=help)
         if isinstance(value, (BufferType, TileType)):
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if node.attr == "shape":

@@ -31,7 +31,19 @@ class Form:
     def covers(self, other: Form) -> bool:
         """Whether it is at least as large as `other`, however large the extents are."""
         rest = self.plus(other.times(-1))
-        return rest.constant >= 0 and all(factor > 0 for _, factor in rest.terms)
+        return any(form.constant >= 0 and all(factor > 0 for _, factor in form.terms) for form in (rest, rest._least()))
+
+    def _least(self) -> Form:
+        """What it is at least, without quotients that are multiplied again: `(M + 3) // 4 * 4` is `M` at least."""
+        out = Form(self.constant)
+        for dim, factor in self.terms:
+            divisor = dim.right.constant if isinstance(dim, OperationDim) and dim.operation == "floordiv" else 0
+            if isinstance(dim, OperationDim) and divisor and factor % divisor == 0:
+                part = dim.left.plus(Form(1 - divisor) if factor > 0 else Form()).times(factor // divisor)
+            else:
+                part = Form(0, ((dim, factor),))
+            out = out.plus(part)
+        return out
 
     def dim(self) -> int | DynDim:
         """The extent of this size; one that has to be computed is named after how."""

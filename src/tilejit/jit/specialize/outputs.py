@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import ShapeError, in_body
 from tilejit.jit.definition import Definition
+from tilejit.jit.specialize.counters import Counters
 from tilejit.jit.specialize.declared import form_of_extent
 from tilejit.jit.specialize.described import Description, described, referred_to, whole_type
 from tilejit.jit.specialize.edges import Edges
@@ -16,6 +17,7 @@ from tilejit.jit.specialize.effects import Write, write_of
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.forms import Form, form_of, is_told
 from tilejit.jit.specialize.infer import items_of
+from tilejit.jit.specialize.nodes import at
 from tilejit.jit.specialize.program import Specializer, bind_symbols
 from tilejit.jit.specialize.reach import called, upper
 from tilejit.jit.specialize.signature import JitParam
@@ -79,9 +81,8 @@ class _Watching(Statements):
     def watch(self, names: Sequence[str]) -> None:
         self.writes = {name: _Writes() for name in names}
         self.follows_types = True
-        self.largest: dict[str, Form] = {}
-        """The largest values of names that loops count, or that are bound once to a sum of such."""
         self.edges = Edges(lambda node: self.fold(node)[0], self._upper)
+        self.counters = Counters(lambda node: form_of(self._told(node)), self._upper, self.edges.folded, self.edges.meanings)
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
         return True  # Every turn of a `pl.unroll` loop writes at a place of its own.
@@ -89,7 +90,12 @@ class _Watching(Statements):
     # indices --------------------------------------------------------------------------------------------------------------
 
     def _upper(self, node: ast.expr | None) -> End:
-        return upper(node, self.largest, self._told) if node is not None else None
+        if node is None:
+            return None
+        found = form_of(self._told(node))
+        if found is None and self.counters.are_tangled(node):
+            found = self.counters.tried(node)
+        return found or upper(node, self.counters.largest, self._told) or self.counters.tried(node)
 
     def _told(self, node: ast.expr) -> Abstract:
         """What is known of an expression, extents that no parameter has left out."""
@@ -100,21 +106,25 @@ class _Watching(Statements):
         assert isinstance(node, ast.Assign)
         out = super().assign(node)
         target = node.targets[0]
-        if isinstance(target, ast.Name) and self.bindings_of(target.id) == 1 and isinstance(node.value, ast.BinOp | ast.Name | ast.Call):
+        named = isinstance(target, ast.Name) and target.id not in self.writes and self.bindings_of(target.id) == 1
+        if isinstance(target, ast.Name) and named and isinstance(node.value, ast.BinOp | ast.Name | ast.Call):
             self.edges.meanings[target.id] = node.value
             found = self._upper(node.value)
             if found is not None:
-                self.largest[target.id] = found
+                self.counters.largest[target.id] = found
         return out
 
-    def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
-        name = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
-        if isinstance(iterable, ast.Call) and iterable.args and isinstance(name, ast.Name):
-            ends = [self._upper(argument) for argument in iterable.args[:3]]
-            last = ends[0] if len(ends) == 1 else ends[1]
-            if last is not None:
-                self.largest[name.id] = _last_turn(last, ends)
-        return super()._loop_target(target, iterable)
+    def _rolled(self, node: ast.For) -> list[ast.stmt]:
+        name = node.target.elts[0] if isinstance(node.target, ast.Tuple) and node.target.elts else node.target
+        if not (isinstance(node.iter, ast.Call) and node.iter.args and isinstance(name, ast.Name)):
+            return super()._rolled(node)
+        around = list(self.counters.open)
+        hidden = self.counters.enter(name.id, node.iter.args)
+        try:
+            return super()._rolled(node)
+        finally:
+            self.counters.open = around
+            self.counters.largest.update(hidden)
 
     # writes ---------------------------------------------------------------------------------------------------------------
 
@@ -184,8 +194,11 @@ class _Watching(Statements):
                 ends.append(_ends(self._upper(part), Form(1)))
                 continue
             size = sizes.pop(0) if sizes else None
+            lower = part.lower or at(ast.Constant(0), part)
             start = self._upper(part.lower) if part.lower is not None else Form()
-            end = self._end(part.lower or ast.Constant(0), start, *size) if size is not None else None
+            end = self._end(lower, start, *size) if size is not None else None
+            if size == (1, 1) and part.upper is not None and self.counters.distance(part.upper, lower) != 1:
+                end = self._upper(part.upper)  # one cell, or row, for all of the window
             told = form_of(self.fold(part.upper)[1]) if part.upper is not None and size is not None and size[0] != size[1] else None
             end = told if told is not None and not told.terms else end  # a number that is written there is an end of the tensor's
             if (end is None or part.step is not None) and part.upper is not None:
@@ -206,17 +219,6 @@ class _Watching(Statements):
 
 def _ends(start: End, size: End) -> End:
     return start.plus(size) if start is not None and size is not None and (start.terms or start.constant >= 0) else None
-
-
-def _last_turn(stop: Form, ends: Sequence[End]) -> Form:
-    """The largest value of a counter that stays below `stop`, or counts down to it."""
-    numbers = [end.constant if end is not None and not end.terms else None for end in ends]
-    if len(numbers) == 3 and None not in numbers and (numbers[2] or 0) > 0:
-        start, end, step = (number or 0 for number in numbers)
-        return Form(start + max(0, end - start - 1) // step * step)
-    if len(ends) == 3 and (numbers[2] or 0) < 0 and (first := ends[0]) is not None:
-        return first
-    return stop.plus(Form(-1))
 
 
 @dataclass

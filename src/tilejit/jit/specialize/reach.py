@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
-from tilejit.jit.specialize.forms import Form, combined, form_of
+from tilejit.jit.specialize.forms import Form, combined, form_of, product, quotient
 from tilejit.jit.specialize.values import Abstract, Items
 from tilejit.ops.spec import OpFunction
 
@@ -39,12 +39,10 @@ def _operator(node: ast.BinOp, known: Mapping[str, Form], value_of: ValueOf) -> 
     if isinstance(node.op, ast.Mult):
         right = upper(node.right, known, value_of)
         for factor, other in ((form_of(value_of(node.left)), right), (fixed, left)):
-            if factor is not None and other is not None and not factor.terms and factor.constant >= 0:
-                return other.times(factor.constant)
-    if isinstance(node.op, ast.FloorDiv) and left is not None and fixed is not None and not left.terms and not fixed.terms and fixed.constant > 0:
-        return Form(left.constant // fixed.constant)
-    if isinstance(node.op, ast.Mod) and fixed is not None and fixed.constant > 0 and not fixed.terms:
-        return Form(fixed.constant - 1)
+            if factor is not None and other is not None and factor.covers(Form()):
+                return product(factor, other)
+    if isinstance(node.op, ast.FloorDiv) and left is not None and fixed is not None and not fixed.terms and fixed.constant > 0:
+        return quotient(left, fixed.constant)
     return None
 
 
