@@ -175,3 +175,26 @@ def test_an_object_is_looked_for_among_keys_by_its_own_equality_or_not_at_all(ma
     kernel = make_kernel("class Key:\n    pass\nKEY = Key()\n" + LISTS + textwrap.indent("if KEY in {'a': n}:\n    out[0, 0] = 1", " " * 8))
     with pytest.raises(UncacheableValueError, match="KEY"):
         kernel(np.full((1, 16), 3, np.int32), np.zeros((1, 16), np.int32))
+
+
+TARGETS = {
+    "member between": ("l = [1, 2, 3]\na, l[0], b = l[0], n, l[0]", ["a", "b", "l[0]", "l[1]"]),
+    "members of a dict": ("d = {'a': 1, 'b': n}\nd['a'], d['b'] = d['b'], d['a']", ["d['a']", "d['b']"]),
+    "shift": ("w = [0, 1]\nw[0], w[1] = n, w[0]", ["w[0]", "w[1]"]),
+    "star": ("a = 1\na, *b = n, a, 2", ["a", "b[0]", "b[1]"]),
+    "object": ("a = 1\na, o, b = n, KEYS[1], a", ["a", "b", "o.number"]),
+    "turn": ("w = [1, n, 3]\nw[0], w[1], w[2] = w[2], w[0], w[1]", ["w[0]", "w[1]", "w[2]"]),
+    "nested": ("w = [1, 2]\n(w[0], a), w[1] = (n, w[1]), w[0]", ["w[0]", "a", "w[1]"]),
+    "index bound first": ("w = [0, 1]\na, w[a] = 1, n", ["a", "w[0]", "w[1]"]),
+}
+
+
+@pytest.mark.parametrize(("body", "results"), TARGETS.values(), ids=TARGETS)
+def test_all_is_read_before_anything_is_bound(body: str, results: list[str], make_kernel: MakeKernel) -> None:
+    objects = "class Key:\n    number = 4\nKEYS = [Key(), Key()]\n"
+    stored = "".join(f"\nout[0, {column}] = pl.cast({result}, pl.INT32)" for column, result in enumerate(results))
+    kernel, out = make_kernel(objects + LISTS + textwrap.indent(body + stored, " " * 8)), np.zeros((1, 16), np.int32)
+    kernel(np.full((1, 16), 3, np.int32), out)
+    names: dict[str, Any] = {"n": 3}
+    exec(objects + body, names)
+    assert out[0, : len(results)].tolist() == [eval(result, names) for result in results]

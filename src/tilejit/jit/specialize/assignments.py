@@ -99,13 +99,16 @@ class Assignments(Calls):
     def _read_first(self, named: list[tuple[ast.expr, Folded]], node: ast.Assign) -> tuple[list[ast.stmt], list[tuple[ast.expr, Folded]]]:
         """`a, *b = b, a`: all is read before anything is bound. What an earlier name of them would change gets a name of its own."""
         bound = [{part.id for part in ast.walk(target) if isinstance(part, ast.Name)} for target, _ in named]
-        read = [{part.id for part in ast.walk(text) if isinstance(part, ast.Name)} if not isinstance(value, Static) else set() for _, (text, value) in named]
+        read = [{part.id for part in ast.walk(text) if isinstance(part, ast.Name)} for _, (text, _) in named]
         if not any(bound[first] & read[second] for second in range(len(named)) for first in range(second)):
             return [], named
         before: list[ast.stmt] = []
         out: list[tuple[ast.expr, Folded]] = []
         for target, (text, value) in named:
-            if not isinstance(value, Static):
+            if isinstance(value, Static):
+                short = literal(value.value)
+                text = relocated(short, node) if short is not None else text
+            else:
                 name = self.free_name("part")
                 before.append(at(ast.Assign([at(ast.Name(name, ast.Store()), node)], without_objects(copy.deepcopy(text), value)), node))
                 text = at(ast.Name(name, ast.Load()), node)
