@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import operator
 from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -141,6 +142,8 @@ class Source:
         done = 0 if self.whole else turns
         left = slice(0, len(self.before) - done) if self.backwards else slice(done, None)
         members = self.now()
+        if members is self.before:
+            return True
         one, other = self.before[left], members[left]
         if len(one) != len(other) or (self.sized and len(members) != len(self.before)):
             return False
@@ -149,10 +152,15 @@ class Source:
 
 def _source(body: Expressions, node: ast.expr, found: Folded, members: Sequence[Folded], live: bool) -> Source:
     text, value = found
+    held = cast("Sequence[object]", value.value) if isinstance(value, Static) and isinstance(value.value, _LIVE) else ()
+    first = list(held)
+    names = {part.id: body.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)} if live else {}
 
     def now() -> Sequence[Folded]:
-        again = value if not live else body.fold(node)[1]
+        again = body.fold(node)[1] if any(body.env.get(name) is not known for name, known in names.items()) else value
         if isinstance(value, Static) and isinstance(again, Static):
+            if first and len(held) == len(first) and all(map(operator.is_, held, first)):
+                return members  # as it is in most turns: another list has changed
             return _members(body, text, value, node) or []  # its own, whatever the name was given since
         return iterated(body, node) or []  # the name was bound anew, in place of a change
 
