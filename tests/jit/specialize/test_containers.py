@@ -414,6 +414,6 @@ def test_which_object_it_is_is_known_while_compiling(body: str, said: str, make_
 def test_a_tuple_for_a_named_tuple_is_refused_in_words_of_the_caller(make_kernel: MakeKernel) -> None:
     """The message had the text of the IR in it."""
     kernel = make_kernel("@pl.jit\ndef kernel(x: pl.Tensor, layer, out: pl.Out[pl.Tensor]):\n    out[:] = x * layer.w\n")
-    with pytest.raises(ParserTypeError, match="`layer.w`: a tuple or list has no `w`") as caught:
+    with pytest.raises(ParserTypeError, match=r"`layer\.w`: a tuple or list has no `w`") as caught:
         kernel(X, (X, X))
     assert "BlockArgument" not in str(caught.value) and "layer[0]" in (caught.value.hint or "")
