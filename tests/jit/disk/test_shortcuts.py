@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tilejit.errors import OptionError, StaleCaptureError, TilejitWarning
+import tilejit.language.distributed as pld
+from tilejit.errors import OptionError, ShapeError, StaleCaptureError, TilejitError, TilejitWarning
 from tilejit.jit.disk.stores import store
 from tilejit.jit.function import JITFunction
 from tilejit.jit.reads import facts
@@ -92,6 +93,72 @@ def test_what_a_call_is_decides_which_one(start: Start, monkeypatch: pytest.Monk
     kernel.definition.function.__annotations__["x"] = pl.Tensor[[4, 16], pl.FP32]
     assert not run(kernel), "annotations that say more"
     assert run(start())
+
+
+WITH_WAYS: list[tuple[str, Any]] = [
+    ("out", pl.Out[pl.Tensor]),
+    ("out", pl.InOut[pl.Tensor]),
+    ("out", pl.Out[pl.like("x")]),
+    ("out", pl.InOut[pl.like("x")]),
+    ("out", "pl.Out[pl.Tensor]"),
+    ("out", "pl.InOut[pl.Tensor]"),
+    ("x", pl.InOut[pl.Tensor]),
+]
+TOLD: list[tuple[str, Any]] = [
+    *WITH_WAYS,
+    ("out", pl.Out[pl.like("nobody")]),
+    ("out", pl.Out[pl.Tensor[[4, 16], pl.FP32]]),
+    ("out", pl.Out[pl.Tensor[[4, 8], pl.FP32]]),
+    ("out", pl.Out[pl.Tensor[[pl.dynamic("M"), 16], pl.FP32]]),
+    ("out", pl.Out[pld.DistributedTensor]),
+    ("out", pl.Out[list[pl.Tensor]]),
+    ("out", 'pl.Out[pl.like("x")]'),
+    ("out", 'pl.Out[pl.like("nobody")]'),
+    ("x", pl.Tensor | None),
+    ("x", pl.like("out")),
+    ("x", np.ndarray),
+    ("x", pl.constexpr),
+]
+"""What annotations may say of the parameters of the same lines."""
+
+
+def outcome(kernel: JITFunction, told: tuple[str, Any]) -> str:
+    """What comes of the first call of a kernel with another annotation."""
+    kernel.definition.function.__annotations__[told[0]] = told[1]
+    out = np.zeros_like(X)
+    try:
+        kernel(X, out)
+    except TilejitError as error:
+        return f"{type(error).__name__} {error.args[0]}"
+    return str(float(out.sum()))
+
+
+@pytest.mark.parametrize("before", WITH_WAYS, ids=str)
+def test_whatever_annotations_say_tells_ways_apart(before: tuple[str, Any], start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TILEJIT_CACHE", "0")
+        alone = [outcome(start(), told) for told in TOLD]
+    outcome(start(), before)
+    again = start()
+    assert outcome(again, before) and again._remembered is not None
+    for told, wanted in zip(TOLD, alone, strict=True):
+        kernel = start()
+        assert outcome(kernel, told) == wanted, told
+        assert kernel._remembered is None or told == before, told
+
+
+def test_another_parameter_that_an_output_is_like_is_another_way(start: Start) -> None:
+    def called(name: str) -> bool:
+        kernel, out = start(tensor="pl.Tensor, y: pl.Tensor", out="pl.Out[pl.Tensor]"), np.zeros_like(X)
+        kernel.definition.function.__annotations__["out"] = pl.Out[pl.like(name)]
+        kernel(X, X[:2], out)
+        return kernel._remembered is not None
+
+    with pytest.raises(ShapeError, match="by its annotation 2"):
+        called("y")
+    assert not called("x") and called("x")
+    with pytest.raises(ShapeError, match="by its annotation 2"):
+        called("y")
 
 
 def test_kernels_that_read_something_else_have_none(start: Start) -> None:

@@ -98,7 +98,7 @@ def way_of(definition: Definition, args: Sequence[object]) -> Way | None:
     views = [_view(value) for value in args] if annotations is not None and list(function.__annotations__) == list(code.co_varnames[: len(args)]) else [None]
     if annotations is None or any(view is None or 0 in view.shape for view in views):
         return None
-    for _, root, outer in annotations:
+    for _, root, outer, _ in annotations:
         if root:
             quoted.setdefault(root, {"Tensor"}).update({outer} if outer else ())
     given, seen = cast("list[ArrayView]", views), config.snapshot()
@@ -115,19 +115,19 @@ def way_of(definition: Definition, args: Sequence[object]) -> Way | None:
     return Way(definition, key, platform, device, code, seen, {root: tuple(names) for root, names in quoted.items()})
 
 
-def _annotations(written: Mapping[str, object]) -> list[tuple[str, str, str]] | None:
-    """Direction, and for those in quotes the name of the language and what is around the tensor; None: they say more than that."""
-    found: list[tuple[str, str, str]] = []
+def _annotations(written: Mapping[str, object]) -> list[tuple[str, str, str, str | None]] | None:
+    """Direction, for those in quotes the name of the language and what is around the tensor, and what `pl.like` names; None: they say more than that."""
+    found: list[tuple[str, str, str, str | None]] = []
     for annotation in written.values():
         if isinstance(annotation, str):
             match = _QUOTED.fullmatch(annotation)
             if match is None:
                 return None
-            found.append((match[2] or "In", match[1], match[2] or ""))
+            found.append((match[2] or "In", match[1], match[2] or "", None))
         elif annotation is Tensor:
-            found.append(("In", "", ""))
+            found.append(("In", "", "", None))
         elif type(annotation) is DirectedAnnotation and isinstance(annotation.inner, TensorAnnotation) and replace(annotation.inner, like=None) == _BARE:
-            found.append((annotation.direction, "", ""))
+            found.append((annotation.direction, "", "", annotation.inner.like))
         else:
             return None
     return found

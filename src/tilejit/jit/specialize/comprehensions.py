@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from tilejit.errors import UnsupportedFeatureError, in_body
 from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize.effects import acting_calls
-from tilejit.jit.specialize.iterate import iterated, taken_apart
+from tilejit.jit.specialize.iterate import Source, check_unchanged, iterated, taken_apart
 from tilejit.jit.specialize.mappings import check_keys, dict_of
 from tilejit.jit.specialize.nodes import at
 from tilejit.jit.specialize.order import as_it_stands, named_before
@@ -74,7 +74,8 @@ def _generate(
         return
     first, *rest = generators
     named = id(first.iter) in body.first and not body.skippable
-    members = iterated(body, first.iter, named_before(body, ()) if named else as_it_stands)
+    sources: list[Source] = []
+    members = iterated(body, first.iter, named_before(body, ()) if named else as_it_stands, sources)
     if members is None:
         raise in_body(UnsupportedFeatureError)(
             f"a comprehension over `{ast.unparse(first.iter)}`, which is known only at run time",
@@ -83,11 +84,14 @@ def _generate(
         )
     if not named:
         copied += [text for text, value in members if not isinstance(value, Static) and not isinstance(text, ast.Name)]
-    for item in members:
+    for position, item in enumerate(members, 1):
+        changes = body.changes
         with body.turn():
             _substitute(body, first.target, item)
             if all(_holds(body, condition) for condition in first.ifs):
                 _generate(body, rest, elements, results, copied)
+        if body.changes != changes:
+            check_unchanged(body, sources, position, first.iter, first.iter)
 
 
 def _substitute(body: Expressions, target: ast.expr, item: Folded) -> None:

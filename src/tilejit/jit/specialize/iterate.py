@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
+import operator
 from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
@@ -12,7 +14,7 @@ from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.order import Keep, as_it_stands
-from tilejit.jit.specialize.values import Abstract, Items, Static, holds_object, literal
+from tilejit.jit.specialize.values import Abstract, Items, Static, holds_object, literal, same
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.expressions import Expressions
@@ -119,20 +121,84 @@ def part_of(body: Expressions, node: ast.expr, value: Items, index: ast.Slice, p
 
 # iterating ------------------------------------------------------------------------------------------------------------
 
+_LIVE = (list, dict, set, KeysView, ValuesView, ItemsView)
+"""What the kernel makes and can change."""
 
-def iterated(body: Expressions, node: ast.expr, keep: Keep = as_it_stands) -> list[Folded] | None:
-    """The members of what is looped over while compiling, in order; None: it is nothing that is known then. `keep`: what becomes of each, where it is made."""
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A list, dict or set whose members a loop goes through, as they are by then and not as they were before its first turn."""
+
+    before: Sequence[Folded]
+    now: Callable[[], Sequence[Folded]]
+    sized: bool
+    """Whether Python too refuses it with more or fewer members: all but lists."""
+    backwards: bool = False
+    whole: bool = False
+    """Whether nobody knows how many of them were asked for."""
+
+    def goes_on(self, turns: int) -> bool:
+        """Whether the members that come after so many turns are those that were to come."""
+        done = 0 if self.whole else turns
+        left = slice(0, len(self.before) - done) if self.backwards else slice(done, None)
+        members = self.now()
+        if members is self.before:
+            return True
+        one, other = self.before[left], members[left]
+        if len(one) != len(other) or (self.sized and len(members) != len(self.before)):
+            return False
+        return all(same(a, b) and (isinstance(a, Static) or ast.dump(text) == ast.dump(now)) for (text, a), (now, b) in zip(one, other, strict=True))
+
+
+def _source(body: Expressions, node: ast.expr, found: Folded, members: Sequence[Folded], live: bool) -> Source:
+    text, value = found
+    held = cast("Sequence[object]", value.value) if isinstance(value, Static) and isinstance(value.value, _LIVE) else ()
+    first = list(held)
+    names = {part.id: body.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)} if live else {}
+
+    def now() -> Sequence[Folded]:
+        again = body.fold(node)[1] if any(body.env.get(name) is not known for name, known in names.items()) else value
+        if isinstance(value, Static) and isinstance(again, Static):
+            if first and len(held) == len(first) and all(map(operator.is_, held, first)):
+                return members  # as it is in most turns: another list has changed
+            return _members(body, text, value, node) or []  # its own, whatever the name was given since
+        return iterated(body, node) or []  # the name was bound anew, in place of a change
+
+    sized = isinstance(value.value, _LIVE[1:]) if isinstance(value, Static) else isinstance(node, ast.Call) or (isinstance(value, Items) and value.is_dict)
+    return Source(members, now, sized)
+
+
+def check_unchanged(body: Expressions, sources: Sequence[Source], turns: int, node: ast.expr, place: ast.AST) -> None:
+    """Refuse a loop over what has changed by now, after so many turns."""
+    if not all(source.goes_on(turns) for source in sources):
+        what = f"`{ast.unparse(node)}` changes while it is looped over"
+        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(place), help=f"loop over a copy: [*{ast.unparse(node)}]")
+
+
+def iterated(body: Expressions, node: ast.expr, keep: Keep = as_it_stands, sources: list[Source] | None = None) -> list[Folded] | None:
+    """The members of what is looped over while compiling, in order; None: it is nothing that is known then. `keep`: what becomes of each, where it is made.
+
+    Into `sources` goes whose members they are, whatever it is called there.
+    """
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         callee = body.fold(node.func)[1]
         form = _FORMS.get(callee.value) if isinstance(callee, Static) and not is_handle(callee.value) and callable(callee.value) else None
         if form is not None:
-            return form(body, node, keep)
+            return form(body, node, keep, sources)
     if isinstance(node, ast.Tuple | ast.List):
         parts = [keep(part, False) if not isinstance(part[0], ast.Starred) else part for item in node.elts for part in spread_out(body, item)]
         return parts if not any(isinstance(text, ast.Starred) for text, _ in parts) else None
-    members = _members(body, *body.fold(node), node)
-    live = bool(live_parts(body, node))
-    return [keep(item, live) for item in members] if members is not None else None
+    text, value = body.fold(node)
+    members, live = _members(body, text, value, node), bool(live_parts(body, node))
+    if members is None:
+        return None
+    if sources is not None and isinstance(node, ast.GeneratorExp):
+        lazily: list[Source] = []
+        iterated(body, node.generators[0].iter, as_it_stands, lazily)
+        sources += [replace(source, whole=source.whole or len(node.generators) > 1) for source in lazily]  # Python asks for its members one by one
+    elif sources is not None:
+        sources += [_source(body, node, (text, value), members, live)] if live or (isinstance(value, Static) and isinstance(value.value, _LIVE)) else []
+    return [keep(item, live) for item in members]
 
 
 def _members(body: Expressions, text: ast.expr, value: Abstract, node: ast.expr) -> list[Folded] | None:
@@ -174,18 +240,18 @@ def check_order(body: Expressions, value: object, node: ast.expr) -> None:
         raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="go through it sorted: sorted(…)")
 
 
-def _enumerate(body: Expressions, node: ast.Call, keep: Keep) -> list[Folded] | None:
+def _enumerate(body: Expressions, node: ast.Call, keep: Keep, sources: list[Source] | None) -> list[Folded] | None:
     given = {keyword.arg: keyword.value for keyword in node.keywords}
     start = given.get("start", node.args[1] if len(node.args) > 1 else None)
     first = body.fold(start)[1] if start is not None else Static(0)
-    members = iterated(body, node.args[0], keep) if node.args else None
+    members = iterated(body, node.args[0], keep, sources) if node.args else None
     if members is None or not isinstance(first, Static) or not isinstance(first.value, int):
         return None
     return [together([(relocated(ast.Constant(number), node), Static(number)), item], node) for number, item in enumerate(members, first.value)]
 
 
-def _zip(body: Expressions, node: ast.Call, keep: Keep) -> list[Folded] | None:
-    columns = [iterated(body, argument, keep) for argument in node.args]
+def _zip(body: Expressions, node: ast.Call, keep: Keep, sources: list[Source] | None) -> list[Folded] | None:
+    columns = [iterated(body, argument, keep, sources) for argument in node.args]
     known = [column for column in columns if column is not None]
     if len(known) != len(columns):
         return None
@@ -196,12 +262,16 @@ def _zip(body: Expressions, node: ast.Call, keep: Keep) -> list[Folded] | None:
     return [together(row, node) for row in zip(*known, strict=False)]
 
 
-def _reversed(body: Expressions, node: ast.Call, keep: Keep) -> list[Folded] | None:
-    members = iterated(body, node.args[0], keep) if len(node.args) == 1 else None
+def _reversed(body: Expressions, node: ast.Call, keep: Keep, sources: list[Source] | None) -> list[Folded] | None:
+    forwards: list[Source] = []
+    members = iterated(body, node.args[0], keep, forwards) if len(node.args) == 1 else None
+    if sources is not None:
+        sources += [replace(source, backwards=not source.backwards) for source in forwards]
     return members[::-1] if members is not None else None
 
 
-_FORMS: dict[object, Callable[[Expressions, ast.Call, Keep], list[Folded] | None]] = {enumerate: _enumerate, zip: _zip, reversed: _reversed}
+_Form = Callable[["Expressions", ast.Call, Keep, list[Source] | None], "list[Folded] | None"]
+_FORMS: dict[object, _Form] = {enumerate: _enumerate, zip: _zip, reversed: _reversed}
 """Functions of Python that a loop of the compiler goes through."""
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tilejit.errors import UnsupportedFeatureError, in_body
-from tilejit.jit.specialize.iterate import iterated, live_parts
+from tilejit.jit.specialize.iterate import Source, check_unchanged, iterated
 from tilejit.jit.specialize.order import named_before
-from tilejit.jit.specialize.values import Static, same
+from tilejit.jit.specialize.values import Static
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.statements import Statements
@@ -23,16 +23,14 @@ def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
     if isinstance(node.iter, ast.Call) and body.is_marker(node.iter.func):
         return None
     bound = {part.id for inner in (node.target, *node.body) for part in ast.walk(inner) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    live = [(part, iterated(body, part) or []) for part in live_parts(body, node.iter)]
-    members = iterated(body, node.iter, named_before(body, bound))
+    sources: list[Source] = []
+    members = iterated(body, node.iter, named_before(body, bound), sources)
     if members is None:
         return None
 
     def check(position: int, before_turn: int) -> None:
-        left = slice(position, None) if not isinstance(node.iter, ast.Call) or ast.unparse(node.iter.func) != "reversed" else slice(0, -position)
-        if body.changes != before_turn and not all(_alike(before[left], (iterated(body, part) or [])[left]) for part, before in live):
-            what = f"`{ast.unparse(node.iter)}` changes while it is looped over"
-            raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=f"loop over a copy: [*{ast.unparse(node.iter)}]")
+        if body.changes != before_turn:
+            check_unchanged(body, sources, position, node.iter, node)
 
     return expanded(body, node, members, check)
 
@@ -50,13 +48,6 @@ def expanded(body: Statements, node: ast.For, members: Sequence[Folded], check: 
         if check is not None:
             check(position, changes)
     return out + body.reached(node.orelse)
-
-
-def _alike(one: Sequence[Folded], other: Sequence[Folded]) -> bool:
-    """Whether members are the same as before."""
-    return len(one) == len(other) and all(
-        same(a, b) and (isinstance(a, Static) or ast.dump(text) == ast.dump(now)) for (text, a), (now, b) in zip(one, other, strict=True)
-    )
 
 
 def _turn(body: Statements, statements: Sequence[ast.stmt]) -> tuple[list[ast.stmt], type[ast.stmt] | None]:
