@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from types import BuiltinMethodType, MethodWrapperType
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -18,10 +19,12 @@ from tilejit.frontend.values import (
     CommContext,
     InlineFunction,
     MethodReference,
+    RunText,
     TaskHandle,
     TypedConstant,
     compared,
     describe_value,
+    is_known,
     is_number,
     is_static,
     is_wide,
@@ -45,6 +48,15 @@ from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType
 
 _SCALAR_BUILTINS = (min, max, abs)
 """Builtins that also work on run-time scalars."""
+_CARRIERS = frozenset(
+    {"append", "clear", "copy", "extend", "get", "insert", "items", "keys", "pop", "popitem", "reverse", "setdefault", "update", "values"}
+    | {"__getitem__", "__iter__", "__len__", "__reversed__"}
+)
+"""Methods of lists, tuples and dicts that move members about and do not look at them."""
+_BLIND = (len, list, tuple, dict, bool, iter, enumerate, zip, reversed, isinstance, type)
+"""Functions of Python that do not look at the members of what they are given."""
+_OF_KEYS = (sorted, min, max, set, frozenset, any, all)
+"""Those that see only the keys of a dict."""
 
 
 def call(ctx: Context, node: ast.Call) -> object:
@@ -107,6 +119,7 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
     if function is len and len(args) == 1 and isinstance(args[0], tuple | list):
         return len(args[0])
     everything = [*args, *keywords.values()]
+    _refuse_members(function, args, keywords, node)
     if all(is_static(arg) and not isinstance(arg, TypedConstant) for arg in everything):
         if isinstance(function, fold.FunctionTypes):
             ctx.record(path, function)
@@ -123,8 +136,29 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
     if function is range:
         ctx.fail(UnsupportedFeatureError, "plain `range` with a run-time value", node, help="write `for i in pl.range(…)`")
     position = next(index for index, arg in enumerate(everything) if not is_static(arg) or isinstance(arg, TypedConstant | DynVar))
+    if isinstance(everything[position], RunText):
+        raise fold.runtime_text(node)
     shown = node.args[position] if position < len(node.args) else node.keywords[position - len(node.args)].value
     raise fold.runtime_argument(path, f"`{ast.unparse(shown)}` ({describe_value(everything[position])})")
+
+
+def _refuse_members(function: object, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> None:
+    """Refuse what would compare or show members that only the run knows: Python would do that with what stands for them here."""
+    owner = getattr(function, "__self__", None) if isinstance(function, BuiltinMethodType | MethodWrapperType) else None
+    name = getattr(function, "__name__", "")
+    moves = isinstance(owner, tuple | list | dict) and (name in _CARRIERS or (isinstance(owner, dict) and name == "__contains__"))
+    if isinstance(owner, RunText):
+        raise fold.runtime_text(node)
+    if not moves and not is_known(owner):
+        of = ast.unparse(node.func.value if isinstance(node.func, ast.Attribute) else node.func)
+        what = f"`{ast.unparse(node)}` runs while compiling, but what is in `{of}` is known only at run time"
+        raise UnsupportedFeatureError(what, help="compare its members one by one: go through them with `for`, or read them by number")
+    if moves or any(function is one for one in _BLIND):
+        return
+    of_keys = any(function is one for one in _OF_KEYS)
+    for position, arg in enumerate([*args, *keywords.values()]):
+        if is_static(arg) and not is_known(arg) and not (of_keys and position == 0 and isinstance(arg, dict)):
+            raise fold.runtime_argument(ast.unparse(node.func), f"what is in a dict that it is given (`{ast.unparse(node)}`)")
 
 
 def _is_builtin_number(function: object) -> bool:

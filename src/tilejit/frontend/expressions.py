@@ -16,10 +16,13 @@ from tilejit.frontend.context import SILENT, Context
 from tilejit.frontend.guards import may_fail
 from tilejit.frontend.values import (
     MethodReference,
+    RunText,
     SelfReference,
     TypedConstant,
     compared,
     describe_value,
+    equal,
+    is_known,
     is_number,
     is_scalar,
     is_static,
@@ -138,7 +141,11 @@ def binary(ctx: Context, operator: ast.operator, left: object, right: object, no
     """`left <operator> right`."""
     left, right = _run_time(ctx, left), _run_time(ctx, right)
     if is_static(left) and is_static(right) and not isinstance(left, TypedConstant) and not isinstance(right, TypedConstant):
+        if isinstance(operator, ast.Mod) and isinstance(left, str) and not is_known(right):
+            raise fold.runtime_text(node)
         return fold.guarded(node, fold.BINARY[type(operator)], left, right)
+    if isinstance(operator, ast.Add) and isinstance(left, str) and isinstance(right, str):
+        return RunText(left + right)
     name = operators().get(type(operator).__name__)
     assert name is not None, operator
     if shaped(left) is not None or shaped(right) is not None:
@@ -213,7 +220,11 @@ def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object,
         raise UnsupportedFeatureError("`is` of what only the run knows", help="compare values: `==`; only `is None` is known of them while compiling")
     if by_identity or (is_static(left) and is_static(right)):
         left, right = (plain_number(side) if isinstance(side, TypedConstant) else side for side in (left, right))
+        if not by_identity and not (is_known(left) and is_known(right)):
+            return _compare_containers(operator, left, right, node)
         return fold.guarded(node, fold.COMPARE[type(operator)], left, right)
+    if isinstance(left, RunText) or isinstance(right, RunText):
+        raise fold.runtime_text(node)
     kind = COMPARISONS.get(type(operator).__name__)
     if kind is None:
         raise UnsupportedFeatureError("`in` works on compile-time values only")
@@ -223,6 +234,23 @@ def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object,
         return calls.op_call(ctx, function, [left, right], {"cmp_type": kind}, node)
     lhs, rhs = (ctx.scalar(side) for side in with_wide_literals(compared(left, right)))
     return ctx.builder.apply(table()["cmp"], "scalar", {"lhs": lhs, "rhs": rhs, "cmp_type": kind})[0]
+
+
+def _compare_containers(operator: ast.cmpop, left: object, right: object, node: ast.AST) -> object:
+    """A comparison with a dict in it that has values of the run: whether keys are there is known, and sometimes that two of them differ."""
+    found = None
+    if isinstance(operator, ast.Eq | ast.NotEq):
+        found = equal(left, right)
+    elif isinstance(operator, ast.In | ast.NotIn):
+        if isinstance(right, dict):
+            return fold.guarded(node, fold.COMPARE[type(operator)], left, right)
+        if isinstance(right, tuple | list):
+            parts = [equal(item, left) for item in right]
+            found = True if True in parts else None if None in parts else False
+    if found is None:
+        what = f"`{ast.unparse(node)}` compares what is in a container, which only the run knows"
+        raise UnsupportedFeatureError(what, help="compare its members one by one, combined with `and`")
+    return found is isinstance(operator, ast.Eq | ast.In)
 
 
 def _both(ctx: Context, left: object, right: object, node: ast.AST) -> object:
@@ -245,9 +273,9 @@ def _boolean(ctx: Context, node: ast.BoolOp) -> object:
             return _guarded(ctx, node, values, position)
         value = ctx.value(item)
         values.append(value)
-        if is_static(value) and bool(value) is absorbing:
+        if not isinstance(value, SSAValue) and bool(value) is absorbing:
             break  # Decided while compiling: as in Python, the rest is not looked at.
-    if all(is_static(value) for value in values):
+    if not any(isinstance(value, SSAValue) for value in values):  # of a container only the size counts
         return values[-1]
     word = "and" if isinstance(node.op, ast.And) else "or"
     conditions = [ctx.condition(value, f"an operand of `{word}`") for value in values]
@@ -305,15 +333,27 @@ def _items(ctx: Context, nodes: list[ast.expr]) -> list[object]:
 def _dictionary(ctx: Context, node: ast.Dict) -> object:
     if any(key is None for key in node.keys):
         raise UnsupportedFeatureError("`**` inside a dict")
-    return {ctx.value(key): ctx.value(value) for key, value in zip(node.keys, node.values, strict=True) if key is not None}
+    out: dict[object, object] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        found = ctx.value(cast("ast.expr", key))
+        if not is_known(found):
+            what = f"`{ast.unparse(cast('ast.expr', key))}` is a key of a dict, and known only at run time"
+            raise UnsupportedFeatureError(what, help="let numbers and texts that are known while compiling be the keys")
+        out[found] = ctx.value(value)
+    return out
 
 
 def _format(ctx: Context, node: ast.JoinedStr) -> object:
-    def shown(part: ast.expr) -> object:
-        value = ctx.value(part)
-        return value if is_static(value) else describe_value(value)
+    known = True
 
-    return fold.format_string(node, shown)
+    def shown(part: ast.expr) -> object:
+        nonlocal known
+        value = ctx.value(part)
+        known = known and is_known(value)
+        return value if is_static(value) or isinstance(value, RunText) else describe_value(value)
+
+    text = fold.format_string(node, shown)
+    return text if known else RunText(text)
 
 
 def _call(ctx: Context, node: ast.Call) -> object:

@@ -236,6 +236,13 @@ def runtime_argument(path: str, argument: str) -> UnsupportedFeatureError:
     )
 
 
+def runtime_text(node: ast.AST) -> UnsupportedFeatureError:
+    """The error for a text of values that only exist at run time."""
+    return UnsupportedFeatureError(
+        f"`{ast.unparse(node)}` needs the text of what only the run knows", help="compute with the value itself; pl.print shows it when the kernel runs"
+    )
+
+
 def describe(value: object) -> str:
     """A few words for a compile-time value in a message."""
     if isinstance(value, ModuleType):

@@ -108,7 +108,7 @@ def _print(ctx: Context, node: ast.Call) -> object:
             operands.append(value)
             parts.append(None)
         else:
-            parts.append(value if isinstance(value, str) else describe_value(value))
+            parts.append(str(value) if isinstance(value, str) else describe_value(value))
     ctx.builder.effect("print", operands, {"parts": tuple(parts)})
     return NoValue("pl.print")
 
@@ -125,7 +125,7 @@ def _device_assert(ctx: Context, node: ast.Call) -> object:
     if not isinstance(message, str):
         raise ParserTypeError(f"the message must be a string, got {describe_value(message)}")
     condition = ctx.condition(found["condition"], "the condition of pl.device_assert")
-    ctx.builder.effect("device_assert", [ctx.scalar(condition)], {"message": message})
+    ctx.builder.effect("device_assert", [ctx.scalar(condition)], {"message": str(message)})
     return NoValue("pl.device_assert")
 
 

@@ -249,7 +249,7 @@ def _assert(ctx: Context, node: ast.Assert) -> None:
         if not condition:
             ctx.fail(StaticAssertionError, f"assertion failed: {message}", node)
         return
-    ctx.builder.effect("device_assert", [ctx.scalar(condition)], {"message": message})
+    ctx.builder.effect("device_assert", [ctx.scalar(condition)], {"message": str(message)})
 
 
 def _return(ctx: Context, node: ast.Return) -> None:

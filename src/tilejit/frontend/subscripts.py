@@ -14,7 +14,7 @@ from tilejit.frontend import accumulators, buffers, fold, steps, windows
 from tilejit.frontend.affine import difference
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
-from tilejit.frontend.values import describe_value, extent_of, is_scalar, is_static, shaped, static_integer
+from tilejit.frontend.values import RunText, describe_value, extent_of, is_scalar, is_static, shaped, static_integer
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar
@@ -87,6 +87,8 @@ def _shape_item(ctx: Context, owner: SSAValue, node: ast.Subscript) -> object:
 
 
 def _static_item(ctx: Context, base: object, node: ast.Subscript) -> object:
+    if isinstance(base, RunText):
+        raise fold.runtime_text(node)
     if isinstance(node.slice, ast.Slice):
         bounds = [None if part is None else ctx.value(part) for part in (node.slice.lower, node.slice.upper, node.slice.step)]
         key: object = slice(*bounds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -60,6 +60,12 @@ class TypedConstant:
 
     def __repr__(self) -> str:
         return f"pl.const({self.value!r}, pl.{self.dtype.name})"
+
+
+class RunText(str):
+    """An f-string of what only the run knows: it says what kind of value stands there, for messages and names, and nothing may be computed from it."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,46 @@ def is_static(value: object) -> bool:
         return False
     if isinstance(value, tuple | list):
         return all(is_static(item) for item in value)
-    return not isinstance(value, Undefined | NoValue)
+    return not isinstance(value, Undefined | NoValue | RunText)
+
+
+_VIEWS = (type({}.values()), type({}.items()))
+_CONTAINERS = (tuple, list, *_VIEWS)
+
+
+def is_known(value: object) -> bool:
+    """As `is_static`, and of what is in dicts too: those with values of the run may be carried around, but not compared, shown or handed to Python."""
+    left, seen = [value], set[int]()
+    while left:
+        item = left.pop()
+        if type(item) is dict or isinstance(item, _CONTAINERS):
+            if id(item) not in seen:
+                seen.add(id(item))
+                left += item.values() if isinstance(item, dict) else item
+        elif not is_static(item):
+            return False
+    return True
+
+
+def equal(one: object, other: object) -> bool | None:
+    """Whether two values are equal, as Python compares members of containers; None: the run decides."""
+    if one is other:
+        return True
+    if is_known(one) and is_known(other):
+        return bool(one == other)
+    if any(isinstance(side, SSAValue | RunText) for side in (one, other)):
+        return False if one is None or other is None else None
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and _all_of(equal(item, other[key]) for key, item in one.items())
+    for kind in (tuple, list):
+        if isinstance(one, kind) and isinstance(other, kind):
+            return len(one) == len(other) and _all_of(map(equal, one, other))
+    return None if any(isinstance(side, _VIEWS) for side in (one, other)) else False
+
+
+def _all_of(parts: Iterable[bool | None]) -> bool | None:
+    found = list(parts)
+    return False if False in found else None if None in found else True
 
 
 _PLAIN = frozenset({int, float, bool, TypedConstant})

@@ -283,7 +283,7 @@ class Expressions(Walk):
 
     def f_string(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.JoinedStr)
-        values = [self.fold(part.value)[1] for part in node.values if isinstance(part, ast.FormattedValue)]
+        values = [self.fold(part.value)[1] for part in ast.walk(node) if isinstance(part, ast.FormattedValue)]  # those in widths too
         if all(isinstance(value, Static) for value in values):
             check_order(self, [cast("Static", value).value for value in values], node)
             text = fold.format_string(node, lambda part: cast("Static", self.fold(part)[1]).value, self.formatted)

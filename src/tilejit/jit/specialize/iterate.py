@@ -14,7 +14,7 @@ from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.order import Keep, as_it_stands
-from tilejit.jit.specialize.values import Abstract, Items, Static, holds_object, literal, same
+from tilejit.jit.specialize.values import Abstract, Items, Static, holds_object, literal, number_node, same
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.expressions import Expressions
@@ -116,7 +116,12 @@ def part_of(body: Expressions, node: ast.expr, value: Items, index: ast.Slice, p
     if nodes is None or not all(isinstance(end, Static) and (end.value is None or isinstance(end.value, int)) for end in ends):
         return None
     cut = slice(*(cast("int | None", cast("Static", end).value) for end in ends))
-    return at(ast.Tuple(nodes[cut], ast.Load()), place), Items(value.items[cut], value.names[cut])
+    items = Items(value.items[cut], value.names[cut])
+    if value.names or isinstance(node, ast.Tuple | ast.List):
+        kind = ast.List if isinstance(node, ast.List) else ast.Tuple
+        return at(kind(nodes[cut], ast.Load()), place), items
+    numbers = [None if end is None else number_node(end) for end in (cut.start, cut.stop, cut.step)]
+    return relocated(ast.Subscript(copy.deepcopy(node), ast.Slice(*numbers), ast.Load()), place), items  # of a list it is a list
 
 
 # iterating ------------------------------------------------------------------------------------------------------------

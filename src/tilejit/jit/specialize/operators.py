@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import cast
 
 from tilejit.dtypes import BOOL
@@ -21,6 +22,8 @@ from tilejit.jit.specialize.typed import operated
 from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue, Static, Unknown, joined, without_value
 from tilejit.jit.specialize.walk import Folded
 from tilejit.types.values import BufferType, TileType
+
+_BY_VALUE = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 class Operators(Expressions):
@@ -76,6 +79,10 @@ class Operators(Expressions):
         if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops) and any(isinstance(value, Items) and value.names for _, value in folded[1:]):
             what = "`is` of a container with tensors in it, which was taken apart where it was passed"
             raise self.located(UnsupportedFeatureError(what, help="compare their members, or pass a flag"), node)
+        views = [_is_view(item, text) for item, (text, _) in zip([node.left, *node.comparators], folded, strict=False)]
+        if any(any(pair) and isinstance(op, _BY_VALUE) for op, pair in zip(node.ops, pairwise(views), strict=False)):
+            what = f"`{ast.unparse(node)}` compares the keys or members of a dict with values of the run, which are a tuple here"
+            raise self.located(UnsupportedFeatureError(what, help="compare lists: list(…) of each side"), node)
         new = at(ast.Compare(folded[0][0], list(node.ops)[: len(folded) - 1], [item for item, _ in folded[1:]]), node)
         statics = [value for _, value in folded if isinstance(value, Static)]
         if len(node.ops) == 1 and (decided := _decided(node.ops[0], folded[0][1], folded[1][1])) is not None:
@@ -145,6 +152,11 @@ def _truths(node: ast.expr) -> Iterator[ast.expr]:
     if isinstance(node, ast.BoolOp):
         for item in node.values:
             yield from _truths(item)
+
+
+def _is_view(node: ast.expr, text: ast.expr) -> bool:
+    """Whether `w.keys()` became a tuple, which is equal to other things than Python's."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "values", "items") and isinstance(text, ast.Tuple)
 
 
 def _decided(op: ast.cmpop, left: Abstract, right: Abstract) -> bool | None:
