@@ -7,9 +7,8 @@ import copy
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from tilejit.frontend.fold import BINARY
 from tilejit.jit.specialize.expressions import Expressions
-from tilejit.jit.specialize.forms import ComputedDim, Form, combined, form_of
+from tilejit.jit.specialize.forms import ComputedDim, Form, ast_class_of, combined, form_of
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.signature import JitParam
@@ -21,16 +20,13 @@ from tilejit.types.python_text import expression
 from tilejit.types.values import EXTENT_OPERATIONS, BufferType
 from tilejit.types.views import TileView
 
-_AST_CLASSES = {compute: kind.__name__ for kind, compute in BINARY.items()}
-"""Names of the `ast` classes of operators, by what they compute."""
-
 
 def form_of_extent(dim: DimSpec, body: Expressions) -> Form | None:
     """How large an annotated extent is, by the symbols that the parameters of `body` carry; None where they do not tell."""
     if isinstance(dim, int):
         return Form(dim)
     if isinstance(dim, DynExpr):
-        found = combined(_AST_CLASSES[EXTENT_OPERATIONS[dim.op].compute], form_of_extent(dim.left, body), form_of_extent(dim.right, body))
+        found = combined(ast_class_of(dim.op), form_of_extent(dim.left, body), form_of_extent(dim.right, body))
         if found is not None:
             return found
     symbol = body.dynamic.objects.get(id(dim))

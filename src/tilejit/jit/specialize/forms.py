@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Self
 
+from tilejit.frontend.fold import BINARY
 from tilejit.jit.specialize.meta import DynDim, OwnDim
 from tilejit.jit.specialize.values import Abstract, extent_of
 from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim
@@ -169,7 +170,12 @@ def combined(name: str, left: Form | None, right: Form | None) -> Form | None:
 
 _HIGHEST, _FURTHEST = 4, 32
 """Powers and shifts that are still written out."""
-_AST_NAMES = {"floordiv": "FloorDiv", "mod": "Mod", "mul": "Mult"}
+_AST_CLASSES = {compute: kind.__name__ for kind, compute in BINARY.items()}
+
+
+def ast_class_of(operation: str) -> str:
+    """The name of the `ast` class of an operator on extents, by its row."""
+    return _AST_CLASSES[EXTENT_OPERATIONS[operation].compute]
 
 
 def translated(extent: int | str, names: Mapping[int | str, int | str]) -> int | str | None:
@@ -179,7 +185,7 @@ def translated(extent: int | str, names: Mapping[int | str, int | str]) -> int |
     if isinstance(extent, OperationDim):
         sides = [translated(computed_dim(side), names) if side.terms else side.constant for side in (extent.left, extent.right)]
         left, right = (form_of(side) if side is not None else None for side in sides)
-        found = combined(_AST_NAMES[extent.operation], left, right)
+        found = combined(ast_class_of(extent.operation), left, right)
         return found.dim() if found is not None else None
     if not isinstance(extent, ComputedDim):
         return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.lanes.casts import convert_lane
@@ -33,6 +33,8 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.types.values import BufferType, ScalarType, Shape, ShapedType
 
+_BUFFER = 1
+"""Which operand of a store is what it writes."""
 _LONG_ROW = 8
 """Vectors of a row in which it pays to start where the output is aligned."""
 
@@ -44,9 +46,27 @@ def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs
         copy = f.new_array(source.dtype, source.shape, source.valid, ops[0].span)
         copy_box(f.e, copy, source, source.valid)
         f.values[value] = copy
-    for part, crossing in cut(f, ops, outputs):
-        GroupWriter(f, part, crossing).run()
+    written = [op for op in ops if isinstance(op, d.StoreOp) and op.buffer in replaced]
+    with _into_themselves(f, written, replaced):
+        for part, crossing in cut(f, ops, outputs):
+            GroupWriter(f, part, crossing).run()
     f.values.update(replaced)
+
+
+@contextmanager
+def _into_themselves(f: FunctionWriter, stores: Sequence[d.StoreOp], arrays: Mapping[SSAValue, Array]) -> Generator[None]:
+    """Let stores write the windows themselves that others read a copy of: `o[2:4] = q; q[:] = x` of `q = o[0:2]`."""
+    buffers = [store.buffer for store in stores]
+    for store, buffer in zip(stores, buffers, strict=True):
+        stand_in = Block(arg_types=[buffer.type]).args[0]
+        f.values[stand_in] = arrays[buffer]
+        store.operands[_BUFFER] = stand_in
+    try:
+        yield
+    finally:
+        for store, buffer in zip(stores, buffers, strict=True):
+            f.values.pop(store.buffer)
+            store.operands[_BUFFER] = buffer
 
 
 def _moves_within(f: FunctionWriter, store: d.StoreOp) -> bool:
