@@ -21,6 +21,8 @@ BODIES = {
     "overlapping": "q = o[0:3, :]\no[1:4, :] = q\nq[:] = o[3:6, :]",
     "in a ring": "q = o[0:2, :]\no[2:4, :] = q\nq[:] = o[4:6, :]\no[4:6, :] = x",
     "in a loop": "q = o[0:2, :]\nfor _ in pl.range(2):\n    o[2:4, :] = q\n    q[:] = x",
+    "read again after a change": "p = o + 1.0\np[:] = o\no += 2.0\np[:] = o\no[0:2, :] = p[0:2, :] * x",
+    "window read again": "p = o + 1.0\nw = o[2:4, :]\np[4:6, :] = w\nw += x\np[4:6, :] = w\no[0:6, :] = p",
     "columns": "q = o[:, 0:2]\no[:, 2:4] = q\nq[:] = o[:, 4:6]",
 }
 
