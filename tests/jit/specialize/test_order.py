@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -197,4 +198,31 @@ def test_all_is_read_before_anything_is_bound(body: str, results: list[str], mak
     kernel(np.full((1, 16), 3, np.int32), out)
     names: dict[str, Any] = {"n": 3}
     exec(objects + body, names)
+    assert out[0, : len(results)].tolist() == [eval(result, names) for result in results]
+
+
+COUNTED = """
+@pl.jit.inline
+def counted(values, n):
+    return len(values) + n
+@pl.jit.inline
+def first(values):
+    return values[0]
+"""
+HELPED = {
+    "grown": ("l = [1, 2]\na = counted(l, n)\nl.append(3)\nb = counted([1, 2], n)", ["a", "b", "counted(l, n)"]),
+    "turned": ("t = [[1], [2]]\np = first(t)\nt.reverse()\nu = [[1], [2]]\nq = first(u)", ["p[0]", "q[0]"]),
+    "replaced": ("t = [[1], [2]]\np = first(t)\nt[0] = [7]\np[0] = 9\nu = [[1], [2]]\nq = first(u)", ["p[0]", "q[0]", "t[0][0]"]),
+    "its own": ("t = [[1], [2]]\np = first(t)\nt[0] = [7]\nu = [[1], [2]]\nq = first(u)\nq[0] = 5", ["u[0][0]", "q[0]", "p[0]"]),
+    "head of a loop": ("l = [2, 1]\nm = []\nfor i in pl.unroll(l.pop(0)):\n    m.append(i)", ["len(m)", "l[0] * n"]),
+}
+
+
+@pytest.mark.parametrize(("body", "results"), HELPED.values(), ids=HELPED)
+def test_lists_that_helpers_were_given_may_change(body: str, results: list[str], make_kernel: MakeKernel) -> None:
+    stored = "".join(f"\nout[0, {column}] = pl.cast({result}, pl.INT32)" for column, result in enumerate(results))
+    kernel, out = make_kernel(COUNTED + LISTS + textwrap.indent(body + stored, " " * 8)), np.zeros((1, 16), np.int32)
+    kernel(np.full((1, 16), 3, np.int32), out)
+    names: dict[str, Any] = {"n": 3, "pl": SimpleNamespace(unroll=range)}
+    exec(COUNTED.replace("@pl.jit.inline\n", "") + body, names)
     assert out[0, : len(results)].tolist() == [eval(result, names) for result in results]

@@ -202,8 +202,9 @@ class Specializer:
 
     def specialize(self, helper: Definition, types: Mapping[str, Abstract]) -> Built:
         """The specialisation of `helper` for these parameter types, up to the names of their symbols."""
-        key = (helper, *self._alpha(types))
-        if key not in self._done:
+        given = tuple(self._alpha(types))
+        key, known = (helper, *given), self._done.get((helper, *given))
+        if known is None or tuple(self._alpha(known.types)) != given:  # lists that it was given then may have been changed since
             name = self._free_function_name(helper.name)
             self._names.add(name)
             self._done[key] = Built(name, types, self._build(helper, name, types))

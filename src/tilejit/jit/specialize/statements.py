@@ -151,11 +151,12 @@ class Statements(Assignments):
             turns = unrolled(self, node)
         if turns is not None:
             return turns
-        before, kept, inlined = dict(self.env), list(self.kept), dict(self.inlined)
+        before, kept, inlined, changed = dict(self.env), list(self.kept), dict(self.inlined), len(self.ever_changed) - len(self.changed)
         try:
             return self._rolled(node)
         except (NeedsTurns, UncacheableValueError):
             self.env, self.kept, self.inlined = before, kept, inlined
+            self.changed = self.ever_changed[changed:]  # its head is not done again, and what it changed has yet to be bound anew
             turns = self._expanded(node, turns=True)
             if turns is None:
                 raise

@@ -89,6 +89,8 @@ class Walk(Objects):
         """Lists and dicts that names were given to, by identity, with the number of such blocks around the first of them."""
         self.changed: list[object] = []
         """Lists and dicts that the text has as they were: names of theirs are bound anew before the next statement."""
+        self.ever_changed: list[object] = []
+        """All that were changed so far."""
         self.named: set[str] = set()
         """Names that the text has besides those of the author."""
         self.stepped: list[object] = []
@@ -198,6 +200,7 @@ class Walk(Objects):
     def note_change(self, value: object) -> None:
         """A list or dict was changed here: its names are bound anew in the text."""
         self.changed.append(value)
+        self.ever_changed.append(value)
         self.changes += 1
 
     @contextmanager
