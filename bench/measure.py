@@ -47,8 +47,8 @@ class Target:
         absolute = "" if self.microseconds is None else f" and ≤ {self.microseconds:g} µs"
         return f"≤ {self.of_peer:g} × peer{absolute}"
 
-    def met(self, ours_us: float, peer_us: float) -> bool:
-        return ours_us <= self.of_peer * peer_us and (self.microseconds is None or ours_us <= self.microseconds)
+    def met(self, ratio: float, ours_us: float) -> bool:
+        return self.of_peer * ratio >= 1 and (self.microseconds is None or ours_us <= self.microseconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measured pair; `ratio` = peer time / our time, above 1 is in our favour."""
+    """A measured pair; `ratio` = peer time / our time, above 1 is in our favour: the median over neighbouring samples, so that a machine which becomes slower
+    does so for both sides."""
 
     case: str
     peer: str
@@ -95,7 +96,7 @@ def count(row: Count) -> CountRow:
 
 
 def measure(pair: Pair, seconds: float = 3.0) -> Row:
-    """Medians of samples taken in turns, so that both functions see the same machine; after so many seconds there are enough, if there are a few."""
+    """Samples taken in turns, so that both functions see the same machine; after so many seconds there are enough, if there are a few."""
     pair.ours()
     pair.theirs()
     pair.check()
@@ -108,23 +109,20 @@ def measure(pair: Pair, seconds: float = 3.0) -> Row:
             break
         for function, repeat, taken in zip(functions, repeats, times, strict=True):
             taken.append(cast("float", function()) if pair.self_timed else _sample(function, repeat))
-    ours, theirs = (statistics.median(taken) for taken in times)
-    target, half = pair.target, len(times[0]) // 2
-    parts = (slice(half), slice(half, None)) if half else (slice(None),) * 2
-    halves = [statistics.median(times[1][part]) / statistics.median(times[0][part]) for part in parts]
-    return Row(
-        pair.case, pair.peer, theirs / ours, ours * 1e6, theirs * 1e6,
-        "" if target is None else str(target), None if target is None else target.met(ours * 1e6, theirs * 1e6), (halves[0], halves[1]),
-    )  # fmt: skip
+    ours, theirs = (statistics.median(taken) * 1e6 for taken in times)
+    ratios = [theirs / ours for ours, theirs in zip(*times, strict=True)]
+    ratio, target, half = statistics.median(ratios), pair.target, len(ratios) // 2
+    runs = (statistics.median(ratios[:half] or ratios), statistics.median(ratios[half:]))
+    return Row(pair.case, pair.peer, ratio, ours, theirs, str(target or ""), target and target.met(ratio, ours), runs)
 
 
 def together(pair: Pair, passes: Sequence[Row]) -> Row:
-    """A row of several passes: the medians of their times, and the ratio of each."""
+    """A row of several passes: the medians of their times and ratios, and the ratio of each."""
     if len(passes) == 1:
         return passes[0]
-    ours, theirs = (statistics.median(times) for times in zip(*((row.ours_us, row.peer_us) for row in passes), strict=True))
-    met = None if pair.target is None else pair.target.met(ours, theirs)
-    return replace(passes[0], ratio=theirs / ours, ours_us=ours, peer_us=theirs, met=met, runs=tuple(row.ratio for row in passes))
+    ratio, ours, theirs = (statistics.median(of) for of in zip(*((row.ratio, row.ours_us, row.peer_us) for row in passes), strict=True))
+    met = pair.target and pair.target.met(ratio, ours)
+    return replace(passes[0], ratio=ratio, ours_us=ours, peer_us=theirs, met=met, runs=tuple(row.ratio for row in passes))
 
 
 def agree(runs: Sequence[float], part: float) -> bool:

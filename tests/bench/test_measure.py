@@ -59,6 +59,12 @@ def test_a_function_that_times_itself_is_believed(measure: ModuleType, clock: Cl
     assert (row.ratio, row.ours_us, clock.now) == (2.0, 3e6, 0.0)
 
 
+def test_a_machine_that_becomes_slower_counts_for_both_sides(measure: ModuleType) -> None:
+    ours, theirs = iter([9.0, 1.0, 1.0, 4.0, 4.0, 4.0]), iter([9.0, 2.0, 2.0, 2.0, 8.0, 8.0])  # the first call of each is not counted
+    row = measure.measure(measure.Pair("work", "a slower one", lambda: next(ours), lambda: next(theirs), samples=5, self_timed=True))
+    assert (row.ratio, row.ours_us, row.peer_us) == (2.0, 4e6, 2e6)
+
+
 def test_a_pair_that_disagrees_is_not_timed(measure: ModuleType) -> None:
     def disagree() -> None:
         raise AssertionError("different results")
@@ -69,7 +75,7 @@ def test_a_pair_that_disagrees_is_not_timed(measure: ModuleType) -> None:
 
 def test_a_target_is_met_by_ratio_and_by_time(measure: ModuleType, clock: Clock) -> None:
     target = measure.Target(0.5, 10)
-    assert target.met(9.0, 20.0) and not target.met(11.0, 40.0) and not target.met(9.0, 17.0)
+    assert target.met(2.2, 9.0) and not target.met(4.0, 11.0) and not target.met(1.9, 9.0)
     for seconds, met in ((0.001, True), (0.0079, False)):
         row = measure.measure(measure.Pair("work", "a slower one", clock.work(seconds), clock.work(0.008), samples=3, target=measure.Target(0.9)))
         assert row.met is met and row.target == "≤ 0.9 × peer"
@@ -84,6 +90,6 @@ def test_passes_are_shown_side_by_side_and_judged_together(measure: ModuleType, 
     pair = measure.Pair("work", "a slower one", lambda: None, lambda: None, target=measure.Target(0.5))
     rows = [measure.Row("work", "a slower one", theirs / ours, ours, theirs, str(pair.target), met=True) for ours, theirs in ((10.0, 30.0), (20.0, 20.0))]
     both = measure.together(pair, rows)
-    assert (both.runs, both.ours_us, both.peer_us, both.ratio, both.met) == ((3.0, 1.0), 15.0, 25.0, pytest.approx(5 / 3), False)
+    assert (both.runs, both.ours_us, both.peer_us, both.ratio, both.met) == ((3.0, 1.0), 15.0, 25.0, 2.0, True)
     assert measure.together(pair, rows[:1]) is rows[0]
     assert measure.agree((1.0, 1.09), 0.1) and not measure.agree((1.11, 1.0), 0.1)

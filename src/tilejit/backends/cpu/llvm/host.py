@@ -41,8 +41,8 @@ class Host:
 
     @property
     def halves_vectors(self) -> bool:
-        """Whether the longest vectors go to memory in halves: where numbers are hardly computed on, vectors of half the length are faster."""
-        return self.vector_bits == 512 and self.cpu == "znver4"
+        """Whether vectors of half the length are faster where numbers are hardly computed on: the longest go to memory, or into the last cache, in halves."""
+        return self.vector_bits == 512 and self.cpu in ("znver4", "znver5")
 
     @property
     def converts_half(self) -> bool:
