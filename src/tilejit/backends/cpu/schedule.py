@@ -125,10 +125,10 @@ def _lanes(dtypes: Sequence[DType], lanes: int) -> int:
     return lanes if max((dtype.bits for dtype in dtypes), default=32) <= 32 else lanes // 2
 
 
-def nest(dtypes: Sequence[DType], wide: bool, folds: bool, light: bool) -> NestSchedule:
-    """For a nest of these element types: `wide` where many lanes at a time fit the registers, `folds` where rows are folded into one, `light` where it waits
-    for memory only."""
-    halved = light and host().halves_vectors and all(dtype.bits >= 32 for dtype in dtypes)
+def nest(dtypes: Sequence[DType], wide: bool, folds: bool, waits_for: int | None) -> NestSchedule:
+    """For a nest of these element types: `wide` where many lanes at a time fit the registers, `folds` where rows are folded into one; `waits_for` so many bytes
+    of memory, where it does little else."""
+    halved = waits_for is not None and host().halves_vectors(near=waits_for <= cache_bytes()[1]) and all(dtype.bits >= 32 for dtype in dtypes)
     return NestSchedule(
         lanes=_lanes(dtypes, 8 if halved else 32 if wide else 16),
         middle=8,
@@ -173,8 +173,8 @@ def copies() -> CopySchedule:
 class Book(Choices):
     """The schedules of one program by name: "kernel/nest0", "kernel/transpose0", "gemm FP32", "copies"."""
 
-    def nest(self, function: str, dtypes: Sequence[DType], wide: bool, folds: bool, light: bool) -> NestSchedule:
-        return self.entered(self.numbered(function.removeprefix("k_"), "nest"), nest(dtypes, wide, folds, light), _takes)
+    def nest(self, function: str, dtypes: Sequence[DType], wide: bool, folds: bool, waits_for: int | None) -> NestSchedule:
+        return self.entered(self.numbered(function.removeprefix("k_"), "nest"), nest(dtypes, wide, folds, waits_for), _takes)
 
     def transpose(self, function: str) -> TransposeSchedule:
         return self.entered(self.numbered(function.removeprefix("k_"), "transpose"), transpose(), _takes)

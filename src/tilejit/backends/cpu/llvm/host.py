@@ -39,10 +39,12 @@ class Host:
         """Number of architectural vector registers."""
         return 32 if self.vector_bits == 512 or not self.is_x86 else 16
 
-    @property
-    def halves_vectors(self) -> bool:
-        """Whether vectors of half the length are faster where numbers are hardly computed on: the longest go to memory, or into the last cache, in halves."""
-        return self.vector_bits == 512 and self.cpu in ("znver4", "znver5")
+    def halves_vectors(self, near: bool) -> bool:
+        """Whether vectors of half the length are faster where numbers are hardly computed on; `near`: where these lie in the second cache.
+
+        The longest go to memory, or on some processors into the last cache, in halves.
+        """
+        return self.vector_bits == 512 and (self.cpu == "znver4" or (self.cpu == "znver5" and not near))
 
     @property
     def converts_half(self) -> bool:

@@ -13,8 +13,10 @@ value that a later stage needs is computed again when that is cheap, else kept i
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -99,7 +101,20 @@ def scheduled(e: Emitter, recipes: Sequence[Recipe], stores: Sequence[d.StoreOp]
     folds = any(item.reduction is not None and item.reduction.axis != len(item.space) - 1 for item in recipes)
     # Bits of a mask come by the byte: with fewer than eight lanes at a time the wrong ones would be looked at.
     light = sum(item.cost for item in recipes) <= LIGHT and all(item.reduction is None and not item.masks and not item.is_mask for item in recipes)
-    return e.module.schedules.nest(e.name, dtypes, all(item.wide for item in recipes), folds, light)
+    return e.module.schedules.nest(e.name, dtypes, all(item.wide for item in recipes), folds, _bytes(recipes, stores) if light else None)
+
+
+def _bytes(recipes: Sequence[Recipe], stores: Sequence[d.StoreOp]) -> int:
+    """What a nest reads from outside and writes, where all extents are known before the run; more than any cache holds otherwise."""
+    read = {value for item in recipes for value in item.inputs} - {item.result for item in recipes}
+    total = 0
+    for value in (*read, *(store.value for store in stores)):
+        if isinstance(type := d.type_of(value), ShapedType):
+            extents = [extent for extent in type.shape if isinstance(extent, int)]
+            if len(extents) < len(type.shape):
+                return sys.maxsize
+            total += prod(extents) * type.dtype.bits // 8
+    return total
 
 
 def make_plan(
