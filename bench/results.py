@@ -65,7 +65,8 @@ def write_cpu(rows: Rows) -> None:
         "# CPU results",
         "",
         "Written by `python bench/run.py cpu --threads N`, a section each: medians of samples taken in turns and of the ratios of neighbours, "
-        "all sides on so many threads, with several after a rest, so that nobody's threads are in the way of the other's. Runs: passes over all rows that have a target, one after the other "
+        "all sides on so many threads, "
+        "with several after a rest, so that nobody's threads are in the way of the other's. Runs: passes over all rows that have a target, one after the other "
         "(`--runs 2`), else the halves of the samples; where they differ by more than a tenth, it says so.",
         "",
     ]
