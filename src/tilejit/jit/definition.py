@@ -24,7 +24,8 @@ from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parse
 from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
-from tilejit.jit.specialize.signature import JitParam, Quoted, annotated_result, argument_node, described_symbol, read_params
+from tilejit.jit.specialize.quoted import Quoted
+from tilejit.jit.specialize.signature import JitParam, annotated_result, argument_node, described_symbol, read_params
 from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.json_text import writer
 from tilejit.lazy import lazy
