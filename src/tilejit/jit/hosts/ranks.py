@@ -6,33 +6,30 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, ParserTypeError, ShapeError
+from tilejit.errors import ArgumentError, ParserTypeError
 from tilejit.frontend.hosts import named_values, speaks_of_ranks
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.hosts.given import Stacks, allocated, device_of, on_gpu, symbols_of, tensor_of, unstacked
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.hosts.replays import Key, Replay, Replays, key_of, replays_of
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.specialize.dependencies import renew_host
-from tilejit.jit.specialize.signature import JitParam
-from tilejit.runtime.arrays import ArrayView, DeviceTensor, allocate, first_array, view_of
+from tilejit.runtime.arrays import ArrayView, first_array, view_of
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.call.signature import check_output, check_writable
 from tilejit.runtime.config import RunConfig
-from tilejit.runtime.ranks import words
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.plan import Fact, GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
-from tilejit.runtime.ranks.resident import Sharded, StackedDeviceTensor, array_of, home_of
+from tilejit.runtime.ranks.resident import Sharded, StackedDeviceTensor
 from tilejit.runtime.targets import HOST
-from tilejit.types.annotations import DynVar, WindowAnnotation
+from tilejit.types.annotations import WindowAnnotation
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -195,7 +192,7 @@ def recorded_only(definition: Definition, args: tuple[object, ...], named: Mappi
     """What a host function does with such arguments, or with arrays as its annotations describe; nothing runs."""
     check_params(definition)
     if not args and not named:
-        args = tuple(_allocated(param, None, {}) if param.tensor is not None else 0 for param in definition.params)
+        args = tuple(allocated(param, None, {}) if param.tensor is not None else 0 for param in definition.params)
     world = world_of(distributed_config(config))
     recorder, _ = _Given(definition, args, named, world, range(world)).recorded(world, config, _NOT_COMPILED, None)
     return recorder
@@ -206,19 +203,19 @@ class _Given:
 
     def __init__(self, definition: Definition, args: tuple[object, ...], named: Mapping[str, object], world: int, here: Sequence[int]) -> None:
         stacks: Stacks = {}
-        args = tuple(_unstacked(value, stacks, world, here) for value in args)
-        named = {name: _unstacked(value, stacks, world, here) for name, value in named.items()}
+        args = tuple(unstacked(value, stacks, world, here) for value in args)
+        named = {name: unstacked(value, stacks, world, here) for name, value in named.items()}
         bound = bind_arguments(definition, args, named, running=True)
         self.definition, self.values = definition, bound.values
         views = {param.name: view_of(self.values[param.name]) for param in definition.params if param.tensor is not None and param.name in self.values}
         first = first_array([view for view in views.values() if view is not None])
         self.framework = first.framework if first is not None else "numpy"
-        self.device = _device(definition, views)
-        self.symbols = _symbols(definition.params, views)
-        self.new = {name: _allocated(definition.param(name), first, self.symbols) for name in bound.omitted}
+        self.device = device_of(definition, views)
+        self.symbols = symbols_of(definition.params, views)
+        self.new = {name: allocated(definition.param(name), first, self.symbols) for name in bound.omitted}
         """Outputs that the caller left out."""
         shapes = {**views, **{name: view_of(array) for name, array in self.new.items()}}
-        self.tensors = {name: _tensor(definition, name, view, self.values.get(name), stacks) for name, view in shapes.items()}
+        self.tensors = {name: tensor_of(definition, name, view, self.values.get(name), stacks) for name, view in shapes.items()}
         self._arrays = {name: stacks[id(value)].local if id(value := self.values[name]) in stacks else view for name, view in views.items()}
         """The caller's; None for those that stay with ranks."""
 
@@ -283,106 +280,6 @@ def _returned(result: object, tensors: Mapping[str, HostTensor], new: Mapping[st
     return list(dict.fromkeys((*named, *new)))
 
 
-@dataclass(frozen=True)
-class Stack:
-    """A tensor whose slices stay with ranks."""
-
-    slices: Sequence[tuple[Any, int]]
-    """Each with its rank."""
-    local: ArrayView | None = None
-    """The one that is an array of the caller."""
-
-
-Stacks = dict[int, Stack]
-"""By what stands for it."""
-
-
-def _unstacked(value: object, stacks: Stacks, world: int, here: Sequence[int]) -> object:
-    """What stands for a tensor whose slices stay with ranks while arguments are bound: an array of its shape, without memory."""
-    local: ArrayView | None = None
-    if isinstance(value, StackedDeviceTensor):
-        slices = [(array_of(shard), home) for shard, home in zip(value.shards, value.worker_ids, strict=True)]
-    elif isinstance(value, Sharded):
-        local = view_of(value.local)
-        if local is None or not local.contiguous:
-            raise ArgumentError("Sharded takes a tensor that lies in one piece", help="tilejit.runtime.Sharded(array)")
-        if len(here) != 1:
-            raise ArgumentError(f"a sharded tensor has one slice per process, this one has {len(here)} ranks", help="pass all slices as one tensor")
-        slices = [(local.numpy() if rank in here else np.empty(local.shape, local.dtype.numpy), rank) for rank in range(world)]
-    else:
-        return value
-    empty = np.broadcast_to(np.empty((), slices[0][0].dtype), (len(slices), *slices[0][0].shape))
-    stacks[id(empty)] = Stack(slices, local)
-    return empty
-
-
-def _tensor(definition: Definition, name: str, view: ArrayView | None, value: object, stacks: Stacks) -> HostTensor:
-    """A parameter as the host function sees it."""
-    stack = stacks.get(id(value))
-    if stack is not None:
-        assert isinstance(value, np.ndarray)
-        return StackedTensor(value, name, shards=[HostTensor(array, name, home) for array, home in stack.slices])
-    return HostTensor(_array(definition, name, view), name, home_of(value) if isinstance(value, DeviceTensor) else None)
-
-
-def _device(definition: Definition, views: Mapping[str, ArrayView | None]) -> str:
-    """Where the tensors of a call are, all in one place."""
-    found = {view.device: name for name, view in views.items() if view is not None}
-    if len(found) > 1:
-        where = ", ".join(f"`{name}` on {device}" for device, name in found.items())
-        raise ArgumentError(f"the tensors of {definition.name} are in several places: {where}", help="put them all on one device: its ranks share it")
-    return next(iter(found), HOST)
-
-
-def _array(definition: Definition, name: str, view: ArrayView | None) -> Any:
-    if view is None:
-        raise ArgumentError(f"{definition.label}: `{name}` must be a tensor", help="pass a NumPy array or a torch tensor")
-    if view.device != HOST:
-        return _on_gpu(definition, name, view)
-    return view.numpy() if view.contiguous else np.ascontiguousarray(view.numpy())
-
-
-def _on_gpu(definition: Definition, name: str, view: ArrayView) -> Any:
-    """A tensor in memory that only kernels look at."""
-    if not view.contiguous:
-        raise ArgumentError(f"`{name}` of {definition.name} on {view.device} is not contiguous (strides {view.strides})", help="pass a contiguous tensor")
-    return words.described(view.address, view.shape, view.dtype.numpy)
-
-
-def _symbols(params: Sequence[JitParam], views: Mapping[str, ArrayView | None]) -> dict[DynVar, int]:
-    """The extents that dynamic symbols stand for in this call; they agree wherever they appear."""
-    found: dict[DynVar, tuple[int, str]] = {}
-    for param in params:
-        view = views.get(param.name)
-        if view is None or param.tensor is None or param.tensor.shape is None:
-            continue
-        if len(view.shape) != len(param.tensor.shape):
-            raise ShapeError(f"`{param.name}` has {len(param.tensor.shape)} dims, got {list(view.shape)}", help="pass a tensor with as many dims")
-        for axis, (dim, extent) in enumerate(zip(param.tensor.shape, view.shape, strict=True)):
-            if isinstance(dim, DynVar):
-                known, other = found.setdefault(dim, (extent, param.name))
-                if known != extent:
-                    raise ShapeError(
-                        f"dynamic extent `{dim.name}` is {known} in `{other}` but {extent} in dim {axis} of `{param.name}`",
-                        help="pass tensors whose extents agree",
-                    )
-            elif dim != extent:
-                raise ShapeError(
-                    f"dim {axis} of `{param.name}` must be {dim}, got {extent}", help="pass a tensor of that shape, or make the extent dynamic with pl.dynamic"
-                )
-    return {symbol: extent for symbol, (extent, _) in found.items()}
-
-
-def _allocated(param: JitParam, like: ArrayView | None, symbols: Mapping[DynVar, int]) -> object:
-    tensor = param.tensor
-    if tensor is None or tensor.shape is None or tensor.dtype is None:
-        raise ArgumentError(f"cannot allocate `{param.name}`: its annotation has no shape and dtype", help=f"pass `{param.name}`")
-    shape = [symbols.get(dim) if isinstance(dim, DynVar) else dim for dim in tensor.shape]
-    if None in shape:
-        raise ShapeError(f"cannot allocate `{param.name}`: no argument has all its extents", help=f"pass `{param.name}`")
-    return allocate(like, cast("list[int]", shape), tensor.dtype)
-
-
 def call_alone(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> object:
     """A function that takes windows, called directly: a world of one whose windows are the arrays that were given."""
     target = launch_of(kernel)  # first: a kernel that follows changes has new defaults after it
@@ -391,10 +288,10 @@ def call_alone(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str
     values: dict[str, object] = {}
     copies: list[tuple[Window, Any]] = []
     views = {param.name: view_of(given.values.get(param.name)) if param.kind in ("tensor", "window") else None for param in target.params}
-    plan = Plan(1, device=_device(definition, views))
+    plan = Plan(1, device=device_of(definition, views))
     for param in target.params:
         view = views[param.name]
-        array = None if view is None else view.numpy() if view.device == HOST else _on_gpu(definition, param.name, view)
+        array = None if view is None else view.numpy() if view.device == HOST else on_gpu(definition, param.name, view)
         if param.kind == "window" and view is not None and array is not None:
             buffer = WindowBuffer(param.name, max(array.nbytes, 1), viewed=True, ranks={0})
             plan.buffers.append(buffer)
