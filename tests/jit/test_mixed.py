@@ -50,6 +50,19 @@ def test_module_level_inline_functions_are_helpers(platform: str) -> None:
     text_is_the_program(plus_three, x44)
 
 
+@pl.jit
+def started(x: pl.Tensor[[4, 4], pl.FP32], out: pl.Out[pl.Tensor[[4, 4], pl.FP32]]):
+    twice, first = pl.submit(doubled, x)
+    out, last = pl.submit(doubled, twice, out, deps=[first])
+    pl.submit(plus_one, out, out, deps=[last])
+    return out
+
+
+def test_module_level_functions_are_tasks(platform: str) -> None:
+    np.testing.assert_allclose(started(x44), 4 * x44 + 1, rtol=1e-6)
+    text_is_the_program(started, x44)
+
+
 def width(step: int) -> int:
     return 2**step
 

@@ -118,6 +118,8 @@ class ProgramBuilder:
 
     def resolve(self, name: str, site: Span) -> d.FuncOp | InlineFunction:
         """A function of the program by name."""
+        if name in self._external:
+            return self._external[name]
         source = self._sources[name]
         inline = self.inline(name)
         if inline is not None:

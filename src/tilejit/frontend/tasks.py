@@ -14,6 +14,7 @@ from tilejit.frontend import functions
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import MethodReference, NoValue, TaskHandle, describe_value, shaped
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.program import Function
 from tilejit.types.values import ArrayType, BufferType, ScalarType, ValueType
 
 
@@ -154,8 +155,10 @@ def _task(ctx: Context, marker: str, node: ast.Call, keywords: Sequence[str]) ->
     if not node.args:
         ctx.fail(ArgumentError, f"pl.{marker} needs a kernel", node, help=f"write pl.{marker}(self.kernel, …)")
     kernel = ctx.value(node.args[0])
+    if isinstance(kernel, Function):
+        kernel = MethodReference(ctx.program.add_external(kernel, ctx.span(node)).symbol)
     if not isinstance(kernel, MethodReference):
-        help = f"write pl.{marker}(kernel, …): a @pl.jit.incore function, or self.kernel in a program"
+        help = f"write pl.{marker}(kernel, …): a @pl.jit.incore or @pl.function, or self.kernel in a program"
         ctx.fail(ParserTypeError, f"pl.{marker} takes a function of the program, got {describe_value(kernel)}", node.args[0], help=help)
     options: dict[str, object] = {}
     for keyword in node.keywords:

@@ -111,6 +111,10 @@ SAME = [
     "l = [1]\nd = {'a': x, 'b': l}\nl.append(3)\nv = len(d['b'])",
     "l = [1]\nm = same(l)\nm.append(2)\na, b = twice(3)\na.append(2)\nv = len(l) * 10 + len(b)",
     "n = 3\nn -= 1\nn **= 3\ns = 'a'\ns += 'b' * n\nt = (1,)\nt += (2,)\nv = len(s) * 10 + len(t)",
+    "a, b, c = {3, 1, 2}\ns = {5, 4}\nd, e = s\nv = a * 10000 + b * 1000 + c * 100 + d * 10 + e",
+    "a, b = range(1, 3)\nr = range(3)\nc, *d = r\nv = a * 100 + b * 10 + sum(d) + c",
+    "(a, b), c = {4: 1, 5: 2}, 3\nd = {'p': x, 'q': 7}\np, q = d\ne, f = TABLE\nv = a * 100 + b * 10 + c + (1 if p + q + e + f == 'pqab' else 0)",
+    "a, b, c = '312'\nd, e = TABLE.values()\n[(k, w), z] = TABLE.items()\nv = int(a) * 100 + int(b) * 10 + int(c) + d + e + w + z[1]",
     "l = [*(1, 2), *{'a': 3}.values(), 4]\nd = {**{'a': 1, 'b': 2}, 'a': 5}\nv = sum(l) * 10 + sum(d.values()) + dict(**d, c=4)['c']",
 ]
 

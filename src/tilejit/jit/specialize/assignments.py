@@ -15,7 +15,7 @@ from tilejit.jit.specialize.calls import Calls
 from tilejit.jit.specialize.dynamic import symbols_of
 from tilejit.jit.specialize.growing import has_no_other_name, makes_container
 from tilejit.jit.specialize.infer import operator
-from tilejit.jit.specialize.iterate import dealt, member_nodes, static_node, without_objects
+from tilejit.jit.specialize.iterate import dealt, is_iterable, member_nodes, members_in_order, static_node, without_objects
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.stores import added_to, is_member, put
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, Static, as_local, holds_object, literal, members_of
@@ -37,7 +37,7 @@ class Assignments(Calls):
         value_node, value = self.fold(node.value)
         self._name_made(node.value, value)
         self._list_made(node.targets, node.value)
-        apart = holds_object(value) and any(isinstance(target, ast.Tuple | ast.List) for target in node.targets)
+        apart = any(isinstance(target, ast.Tuple | ast.List) and (holds_object(value) or _is_taken_apart(target, value)) for target in node.targets)
         if apart or any(isinstance(part, ast.Starred) or is_member(self, part) for target in node.targets for part in ast.walk(target)):
             if len(node.targets) > 1 and not isinstance(value, Static) and not isinstance(value_node, ast.Name):
                 value_node = self.named_first(value_node, value)  # computed once, for all targets
@@ -73,14 +73,15 @@ class Assignments(Calls):
 
     def _parts(self, text: ast.expr, value: Abstract, node: ast.expr) -> list[Folded] | None:
         """The members of what is taken apart, with their text; None where they are not known."""
+        if isinstance(value, Items) and value.is_dict:
+            return [(static_node(self, key, node), Static(key)) for key in value.keys]
         if isinstance(value, Items):
-            nodes = member_nodes(self, text, value, node) if not value.is_dict else None
-            if nodes is None and not value.is_dict and id(node) in self.first:
+            nodes = member_nodes(self, text, value, node)
+            if nodes is None and id(node) in self.first:
                 nodes = member_nodes(self, self.named_first(text, value), value, node)
             return list(zip(nodes, value.items, strict=True)) if nodes is not None else None
-        members = self.members(value, node)
-        known = isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list))
-        return [(static_node(self, cast("Static", item).value, node), item) for item in members] if known else None
+        known = isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list) or is_iterable(value))
+        return members_in_order(self, value, node) if known else None
 
     def _spread_out(self, target: ast.expr, parts: list[Folded], node: ast.Assign) -> list[ast.stmt]:
         """`a, *b, c = …`: one assignment per name; the one with the star gets a list."""
@@ -335,6 +336,15 @@ _IN_PLACE = {
     "set BitAnd": "intersection_update", "set Sub": "difference_update", "set BitXor": "symmetric_difference_update",
 }  # fmt: skip
 """The method that an operator with `=` stands for."""
+
+
+def _is_taken_apart(target: ast.expr, value: Abstract) -> bool:
+    """Whether names are given the members of what is no tuple or list: a range, a text, a set, the keys of a dict."""
+    if not isinstance(target, ast.Tuple | ast.List):
+        return False
+    if is_iterable(value) or (isinstance(value, Items) and value.is_dict):
+        return True
+    return any(_is_taken_apart(part, member) for part, member in zip(target.elts, members_of(value), strict=False))
 
 
 def _member(node: ast.expr, axis: int) -> ast.expr:

@@ -58,7 +58,7 @@ class Calls(Operators):
         if started is not node:
             return self._submitted(node, function, started)
         if isinstance(callee, Static) and _is_program_function(callee.value):
-            function = self.specializer.external(callee.value, function, {*self.definition.local_names, *self.named, *self.params})
+            function = self._external(callee.value, function)
         if isinstance(callee, Static) and (callee.value is MARKERS["static_print"] or meant(callee.value) is MARKERS["print"]):
             return self._shown(node, function, asked=meant(callee.value) is MARKERS["print"])
         if isinstance(callee, Static) and meant(callee.value) is MARKERS["breakpoint"]:
@@ -66,9 +66,11 @@ class Calls(Operators):
         standing, node = node is self.standing, self._named_once(self.spread(node))
         args = [self.fold(argument) for argument in node.args]
         if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
-            task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
-            if task is not None:
-                raise self._unnamed(node.args[0], task)
+            text, task = args[0]
+            if isinstance(task, Static) and (helper := definition_of(task.value)) is not None:
+                raise self._unnamed(node.args[0], helper)
+            if isinstance(task, Static) and _is_program_function(task.value) and is_language(callee.value if isinstance(callee, Static) else None):
+                args[0] = self._external(task.value, text), task
         if isinstance(callee, Static) and isinstance(callee.value, OpFunction) and args:
             args[0] = self._handed_in(callee.value, node, args)
         keywords = [(keyword, *self.fold(keyword.value)) for keyword in node.keywords]
@@ -99,6 +101,9 @@ class Calls(Operators):
             return new, infer.apply_op(callee.value, [*map(self.opened, positional)], by_name, self.specializer.fresh)
         if callee.value is MARKERS["yield_"]:
             return new, yielded(positional)
+        if positional and isinstance(task := positional[0], Static) and _is_program_function(task.value):  # pl.submit
+            results = _program_result(task.value, positional[1:])
+            return new, Items((*(results.items if isinstance(results, Items) else (results,)), UNKNOWN))
         if callee.value is len and len(positional) == 1 and not named and isinstance(positional[0], Items):
             return new, Static(len(positional[0].items))
         if any(callee.value is kind for kind in (list, tuple)) and len(positional) == 1 and isinstance(given := positional[0], Items):
@@ -237,6 +242,10 @@ class Calls(Operators):
             help=f"write `{helper.name}` there, give it another name outside the kernel, or make the extents dynamic in `{self.definition.name}`",
             note="dynamic extents are looked for before the body is walked, in helpers by the names they are called by",
         )
+
+    def _external(self, function: object, name: ast.expr) -> ast.expr:
+        """A module-level function, by its name in the program."""
+        return self.specializer.external(function, name, {*self.definition.local_names, *self.named, *self.params})
 
     def _submitted(self, node: ast.Call, function: ast.expr, started: ast.Call) -> Folded:
         """`pl.submit(kernel, …)`: the kernel is specialised as if it were called; the task's id is one more result."""

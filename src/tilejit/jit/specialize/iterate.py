@@ -208,7 +208,7 @@ def iterated(body: Expressions, node: ast.expr, keep: Keep = as_it_stands, sourc
 
 def _members(body: Expressions, text: ast.expr, value: Abstract, node: ast.expr) -> list[Folded] | None:
     if isinstance(value, Static):
-        return [(static_node(body, item, node), Static(item)) for item in _static_members(body, value, node)]
+        return members_in_order(body, value, node)
     if isinstance(value, Items):
         if value.is_dict:
             return [(static_node(body, key, node), Static(key)) for key in value.keys]
@@ -218,15 +218,26 @@ def _members(body: Expressions, text: ast.expr, value: Abstract, node: ast.expr)
     return None
 
 
+_ITERABLE = range | str | dict | set | KeysView | ValuesView | ItemsView
+
+
+def is_iterable(value: Abstract) -> bool:
+    """Whether it is known and has members, but is no tuple or list, whose members are taken where they stand."""
+    return isinstance(value, Static) and isinstance(value.value, _ITERABLE)
+
+
+def members_in_order(body: Expressions, value: Static, node: ast.expr) -> list[Folded]:
+    """The members of what is known, with their text."""
+    return [(static_node(body, item, node), Static(item)) for item in _static_members(body, value, node)]
+
+
 def _static_members(body: Expressions, value: Static, node: ast.expr) -> list[object]:
     if is_handle(value.value):
         return [cast("Static", item).value for item in body.members(value, node)]
-    if isinstance(value.value, tuple | list | range | str | dict | KeysView | ValuesView | ItemsView):
+    if isinstance(value.value, tuple | list | _ITERABLE):
+        check_order(body, value.value if isinstance(value.value, set) else None, node)
         return list(cast("Sequence[object]", value.value))
     shown = ast.unparse(node)
-    if isinstance(value.value, set):
-        check_order(body, value.value, node)
-        return list(cast("set[object]", value.value))
     raise in_body(ParserTypeError)(
         f"`{shown}` is {value.value!r}, which has no members to loop over",
         span=body.definition.span(node),
