@@ -218,7 +218,7 @@ def _members(body: Expressions, text: ast.expr, value: Abstract, node: ast.expr)
     return None
 
 
-_ITERABLE = range | str | dict | set | KeysView | ValuesView | ItemsView
+_ITERABLE = (range, str, dict, set, KeysView, ValuesView, ItemsView)
 
 
 def is_iterable(value: Abstract) -> bool:
@@ -234,7 +234,7 @@ def members_in_order(body: Expressions, value: Static, node: ast.expr) -> list[F
 def _static_members(body: Expressions, value: Static, node: ast.expr) -> list[object]:
     if is_handle(value.value):
         return [cast("Static", item).value for item in body.members(value, node)]
-    if isinstance(value.value, tuple | list | _ITERABLE):
+    if isinstance(value.value, (tuple, list, *_ITERABLE)):
         check_order(body, value.value if isinstance(value.value, set) else None, node)
         return list(cast("Sequence[object]", value.value))
     shown = ast.unparse(node)
