@@ -80,8 +80,9 @@ class Assignments(Calls):
             if nodes is None and id(node) in self.first:
                 nodes = member_nodes(self, self.named_first(text, value), value, node)
             return list(zip(nodes, value.items, strict=True)) if nodes is not None else None
-        known = isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list) or is_iterable(value))
-        return members_in_order(self, value, node) if known else None
+        if isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list) or is_iterable(value)):
+            return members_in_order(self, value, node)
+        return None
 
     def _spread_out(self, target: ast.expr, parts: list[Folded], node: ast.Assign) -> list[ast.stmt]:
         """`a, *b, c = …`: one assignment per name; the one with the star gets a list."""
