@@ -56,19 +56,11 @@ def _machine_for(here: Host) -> llvm.TargetMachine:
     return llvm.Target.from_triple(here.triple).create_target_machine(cpu=here.cpu, features=here.features, opt=2, reloc="pic", codemodel="small")
 
 
-_MOST_BLOCKS = 256
-"""LLVM's NewGVN goes through a function once for each loop in a row, and aborts the process when there are a hundred of them."""
+def _run_passes(machine: llvm.TargetMachine, module: llvm.ModuleRef, large: bool) -> None:
+    """Inlining, scalar replacement and peephole optimisation: what explicit vector code still gains from; redundant arithmetic is the code generator's.
 
-
-def _is_long(text: str) -> bool:
-    """Whether a function of the module has more basic blocks than NewGVN may see."""
-    return any(function.count(":\n") > _MOST_BLOCKS for function in text.split("\ndefine ")[1:])
-
-
-def _run_passes(machine: llvm.TargetMachine, module: llvm.ModuleRef, gvn: bool, large: bool) -> None:
-    """Inlining, scalar replacement, peephole and redundancy elimination: what explicit vector code still gains from.
-
-    The last two and what they need take a third of the time from text to code, for 0 to 4 % of speed: a part of a large program goes without.
+    A part of a large program goes without the last, which is worth 0 to 4 % of speed. LLVM's NewGVN is not here: it aborts the process for some loops with
+    tests in them, and made nothing faster.
     """
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()
@@ -79,8 +71,6 @@ def _run_passes(machine: llvm.TargetMachine, module: llvm.ModuleRef, gvn: bool, 
     passes.add_simplify_cfg_pass()
     if not large:
         passes.add_loop_rotate_pass()
-        if gvn:
-            passes.add_new_gvn_pass()
         passes.add_instruction_combine_pass()
     passes.add_dead_code_elimination_pass()
     passes.add_global_dead_code_eliminate_pass()
@@ -101,7 +91,7 @@ def compile_llvm(text: str, *, optimise: bool = True, large: bool = False) -> Co
     except RuntimeError as error:
         raise InternalError(_explain(text, str(error))) from error
     if optimise:
-        _run_passes(machine, module, gvn=not _is_long(text), large=large)
+        _run_passes(machine, module, large)
     return Compiled(machine.emit_object(module), module, machine)
 
 
