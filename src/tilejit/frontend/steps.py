@@ -75,6 +75,10 @@ def taken(ctx: Context, box: SSAValue, steps: Sequence[int], new: Sequence[int])
 
 def put(ctx: Context, base: SSAValue, offsets: Sequence[object], counts: Sequence[object], steps: Sequence[int], source: SSAValue, node: ast.AST) -> SSAValue:
     """`base[a:b:s] = source`: the source has the rank of the base. Axes that are a multiple of their step fall into rows of so many elements."""
+    gaps = windows.has_gaps(base)
+    if gaps and isinstance(base.owner, d.WindowOp):
+        _put_behind(ctx, base.owner, offsets, counts, steps, source, node)
+        return base
     if any(step < 0 for step in steps):
         turn = tuple(-1 if step < 0 else 1 for step in steps)
         level = d.shaped_type(source).level
@@ -82,7 +86,7 @@ def put(ctx: Context, base: SSAValue, offsets: Sequence[object], counts: Sequenc
     shape = d.shaped_type(base).shape
     starts = [static_integer(offset) for offset in offsets]
     for axis, (extent, start, step) in enumerate(zip(shape, starts, steps, strict=True)):
-        if abs(step) != 1 and (not isinstance(extent, int) or start is None or extent % abs(step)):
+        if abs(step) != 1 and (not isinstance(extent, int) or start is None or extent % abs(step) or gaps):
             return _one_by_one(ctx, base, offsets, counts, steps, source, axis, node)
     split: list[object] = []
     places: list[object] = []
@@ -100,6 +104,19 @@ def put(ctx: Context, base: SSAValue, offsets: Sequence[object], counts: Sequenc
     rows = windows.reshape(ctx, base, split)
     new = buffers.assemble(ctx, rows, windows.reshape(ctx, source, sizes), places)
     return base if new is rows else windows.reshape(ctx, new, [ctx.builder.dim(base, axis) for axis in range(len(shape))])
+
+
+def _put_behind(
+    ctx: Context, window: d.WindowOp, offsets: Sequence[object], counts: Sequence[object], steps: Sequence[int], source: SSAValue, node: ast.AST
+) -> None:
+    """The same in the tensor that a window is a part of: axes of that can be split."""
+    places, sizes, apart = list(offsets), list(counts), list(steps)
+    for axis in window.drop:
+        places.insert(axis, 0)
+        sizes.insert(axis, 1)
+        apart.insert(axis, 1)
+    starts = [windows.moved(ctx, start, offset) for start, offset in zip(window.offsets, places, strict=True)]
+    put(ctx, window.buffer, starts, sizes, apart, windows.reshape(ctx, source, sizes), node)
 
 
 def _one_by_one(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import TypeVar
 
 from xdsl.ir import SSAValue
 
@@ -18,6 +19,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.types.enums import TensorLayout
 from tilejit.types.values import ANY, TENSOR_SPACE, BufferType, Dim, ShapedType, TileType, shape_text
 
+_Item = TypeVar("_Item")
 Items = Sequence[object]
 """Offsets or extents: ints and run-time scalars."""
 
@@ -123,13 +125,16 @@ def behind(ctx: Context, buffer: SSAValue, offsets: Items, sizes: Items) -> tupl
             nearest = ctx.scalar_op("maximum", ctx.scalar_op("minimum", offset, extent - length), 0)
             ctx.builder.check(ctx.index(offset), ctx.index(nearest), "the place in a window, and the nearest one inside it")
         ctx.seen_through.add(buffer)
-        starts: list[object] = []
-        for start, offset in zip(window.offsets, offsets, strict=True):
-            known, more = static_integer(start), static_integer(offset)
-            both = known + more if known is not None and more is not None else None
-            starts.append(both if both is not None else start if more == 0 else ctx.scalar_op("add", start, offset))
-        buffer, offsets = window.buffer, starts
+        buffer, offsets = window.buffer, [moved(ctx, start, offset) for start, offset in zip(window.offsets, offsets, strict=True)]
     return buffer, offsets
+
+
+def moved(ctx: Context, start: object, offset: object) -> object:
+    """An offset in a window as one in its tensor, where the window begins at `start`."""
+    known, more = static_integer(start), static_integer(offset)
+    if known is not None and more is not None:
+        return known + more
+    return start if more == 0 else ctx.scalar_op("add", start, offset)
 
 
 def slice_value(ctx: Context, value: SSAValue, offsets: Items, extents: Items, drop: Sequence[int] = ()) -> SSAValue:
@@ -146,17 +151,24 @@ def part(ctx: Context, source: SSAValue, offsets: Items, extents: Items, drop: S
 
 
 def reshape(ctx: Context, value: SSAValue, shape: Items) -> SSAValue:
-    """The same cells in another shape: a view of a buffer, a new value of a value and of a window whose rows do not follow each other in memory."""
+    """The same cells in another shape: a view of a buffer, a new value of a value, and as in NumPy of a window with gaps, where axes become others."""
     extents = _inferred_extents(ctx, value, shape)
-    if _has_gaps(value):
-        value = ctx.builder.copy(value)
+    if has_gaps(value):
+        sizes = indices(ctx, extents, "an extent")
+        window = _with_other_ones(ctx, value, sizes)
+        if window is not None:
+            return window
+        copy = ctx.builder.copy(value)
+        if ANY in (*d.shaped_type(value).shape, *map(extent_of, sizes)):
+            ctx.aliases.copied(value, copy)  # perhaps a window after all: who writes into one of them is told
+        value = copy
     type = d.shaped_type(value)
     if isinstance(type, TileType):
         return ctx.builder.apply(table()["reshape"], type.level, {"input": value, "shape": indices(ctx, extents, "an extent")})[0]
     return make_view(ctx, value, extents, type.dtype)
 
 
-def _has_gaps(value: SSAValue) -> bool:
+def has_gaps(value: SSAValue) -> bool:
     """Whether a tensor is a window that leaves out cells between those it has, as far as its type tells."""
     while isinstance(value.owner, d.WindowOp | d.ViewOp | d.PeerOp):
         if isinstance(value.owner, d.WindowOp) and not _is_run(value.owner):
@@ -171,6 +183,54 @@ def _is_run(window: d.WindowOp) -> bool:
     extents = [extent_of(size) for size in window.extents]
     first = next((axis for axis, extent in enumerate(extents) if extent != 1), len(extents))
     return all(own == extent and extent != ANY for own, extent in list(zip(whole, extents, strict=True))[first + 1 :])
+
+
+def _with_other_ones(ctx: Context, window: SSAValue, sizes: Sequence[SSAValue]) -> SSAValue | None:
+    """A window in which only axes of extent 1 come and go: still a window; None: other axes change."""
+    type = d.buffer_type(window)
+    own = [ctx.builder.dim(window, axis) for axis in range(type.rank)]
+    kept = [axis for axis, extent in enumerate(type.shape) if extent != 1] or [0]
+    places = [place for place, size in enumerate(sizes) if extent_of(size) != 1] or [0]
+    if len(kept) != len(places) or not all(_is_extent(sizes[place], window, axis) for axis, place in zip(kept, places, strict=True)):
+        return None
+    gone = [axis for axis in range(type.rank) if axis not in kept]
+    if gone:
+        shape = tuple(type.shape[axis] for axis in kept)
+        window = ctx.builder.window(window, [ctx.index(0)] * type.rank, own, BufferType(shape, type.dtype, type.layout), gone)
+    return _with_ones(ctx, window, [sum(other < place for other in places) for place in range(len(sizes)) if place not in places])
+
+
+def _is_extent(size: SSAValue, buffer: SSAValue, axis: int) -> bool:
+    """Whether a size is the extent of an axis for certain."""
+    owner = size.owner
+    asked = isinstance(owner, d.DimOp) and owner.source is buffer and owner.axis == axis
+    return asked or d.buffer_type(buffer).shape[axis] == extent_of(size) != ANY
+
+
+def _with_ones(ctx: Context, buffer: SSAValue, before: Sequence[int]) -> SSAValue:
+    """A buffer with an axis of extent 1 more before each of these: what a window is taken from gets it."""
+    owner, type = buffer.owner, d.buffer_type(buffer)
+    if not before:
+        return buffer
+    if isinstance(owner, d.PeerOp):
+        return ctx.builder.peer(_with_ones(ctx, owner.buffer, before), owner.comm, owner.peer)
+    if not isinstance(owner, d.WindowOp):
+        return make_view(ctx, buffer, _inserted([ctx.builder.dim(buffer, axis) for axis in range(type.rank)], before, 1), type.dtype)
+    axes = [axis for axis in range(len(owner.offsets)) if axis not in owner.drop]
+    there = [axes[axis] if axis < len(axes) else len(owner.offsets) for axis in before]
+    whole = _with_ones(ctx, owner.buffer, there)
+    offsets, extents = _inserted(list(owner.offsets), there, ctx.index(0)), _inserted(list(owner.extents), there, ctx.index(1))
+    drop = [axis + sum(place <= axis for place in there) for axis in owner.drop]
+    window = ctx.builder.window(whole, offsets, extents, BufferType(tuple(_inserted(list(type.shape), before, 1)), type.dtype, type.layout), drop)
+    if buffer in ctx.overhangs:
+        ctx.overhangs[window] = ctx.overhangs[buffer]
+    return window
+
+
+def _inserted(items: list[_Item], before: Sequence[int], item: _Item) -> list[_Item]:
+    for place in sorted(before, reverse=True):
+        items.insert(place, item)
+    return items
 
 
 def _inferred_extents(ctx: Context, value: SSAValue, shape: Items) -> list[object]:
