@@ -17,7 +17,8 @@ from tilejit.frontend.context import Context
 from tilejit.frontend.masks import flags
 from tilejit.frontend.packed import refuse_write
 from tilejit.frontend.values import TypedConstant, describe_value, extent_of, is_number, plain_number, shaped, static_integer
-from tilejit.frontend.windows import Items, behind, check_window, indices, per_dim, reshape, static_extents, window_value
+from tilejit.frontend.views import reshape
+from tilejit.frontend.windows import Items, behind, check_window, indices, per_dim, static_extents, window_value
 from tilejit.ops import table
 from tilejit.ops.dtype_rules import PARTS_HELP, as_float, dtype_names, fits, int_text
 from tilejit.ops.spec import OpSpec

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, UnsupportedFeatureError
-from tilejit.frontend import buffers, windows
+from tilejit.frontend import buffers, views, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import NoValue, TaskHandle, describe_value, shaped
 from tilejit.ops import facts, table
@@ -87,7 +87,7 @@ def gather_row(ctx: Context, args: Args, node: ast.AST) -> object:
         return NotImplemented
     ctx.needs_execution("pl.gather_row", "tensor")
     window = {"shape": args["shapes"], "offset": args["src_offset"], "valid_shape": args["valid_shape"], "drop_dims": None, "clamp": False}
-    value = windows.slice_buffer(ctx, buffers.spill(ctx, source), window)
+    value = views.slice_buffer(ctx, buffers.spill(ctx, source), window)
     rank = d.shaped_type(value).rank
     if rank > 2:
         value = buffers.reshape(ctx, value, [ctx.builder.dim(value, axis) for axis in (rank - 2, rank - 1)])

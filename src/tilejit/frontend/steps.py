@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ShapeError, UnsupportedFeatureError
-from tilejit.frontend import buffers, windows
+from tilejit.frontend import buffers, views, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, static_integer
 from tilejit.ops import table
@@ -70,12 +70,12 @@ def taken(ctx: Context, box: SSAValue, steps: Sequence[int], new: Sequence[int])
     shape: list[object] = [ctx.builder.dim(box, axis) for axis in range(d.shaped_type(box).rank)]
     for place in new:
         shape.insert(place, 1)
-    return windows.reshape(ctx, box, shape)
+    return views.reshape(ctx, box, shape)
 
 
 def put(ctx: Context, base: SSAValue, offsets: Sequence[object], counts: Sequence[object], steps: Sequence[int], source: SSAValue, node: ast.AST) -> SSAValue:
     """`base[a:b:s] = source`: the source has the rank of the base. Axes that are a multiple of their step fall into rows of so many elements."""
-    gaps = windows.has_gaps(base)
+    gaps = views.has_gaps(base)
     if gaps and isinstance(base.owner, d.WindowOp):
         _put_behind(ctx, base.owner, offsets, counts, steps, source, node)
         return base
@@ -101,9 +101,9 @@ def put(ctx: Context, base: SSAValue, offsets: Sequence[object], counts: Sequenc
             split += [extent // apart, apart]
             places += [start // apart, start % apart]
             sizes += [count, 1]
-    rows = windows.reshape(ctx, base, split)
-    new = buffers.assemble(ctx, rows, windows.reshape(ctx, source, sizes), places)
-    return base if new is rows else windows.reshape(ctx, new, [ctx.builder.dim(base, axis) for axis in range(len(shape))])
+    rows = views.reshape(ctx, base, split)
+    new = buffers.assemble(ctx, rows, views.reshape(ctx, source, sizes), places)
+    return base if new is rows else views.reshape(ctx, new, [ctx.builder.dim(base, axis) for axis in range(len(shape))])
 
 
 def _put_behind(
@@ -116,7 +116,7 @@ def _put_behind(
         sizes.insert(axis, 1)
         apart.insert(axis, 1)
     starts = [windows.moved(ctx, start, offset) for start, offset in zip(window.offsets, places, strict=True)]
-    put(ctx, window.buffer, starts, sizes, apart, windows.reshape(ctx, source, sizes), node)
+    put(ctx, window.buffer, starts, sizes, apart, views.reshape(ctx, source, sizes), node)
 
 
 def _one_by_one(

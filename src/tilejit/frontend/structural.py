@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import UINT8
 from tilejit.errors import ArgumentError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import buffers, edges, effects, ranks, windows
+from tilejit.frontend import buffers, edges, effects, ranks, views, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, shaped
 from tilejit.ops import table
@@ -81,24 +81,24 @@ def _slice(ctx: Context, args: Args, node: ast.AST) -> object:
     if not _is_buffer(source):
         return NotImplemented
     assert isinstance(source, SSAValue)
-    return windows.slice_buffer(ctx, source, args)
+    return views.slice_buffer(ctx, source, args)
 
 
 def _reshape(ctx: Context, args: Args, node: ast.AST) -> object:
     shape = args["shape"]
     if not isinstance(shape, tuple | list):
         raise ParserTypeError(f"`shape` must be a list, got {describe_value(shape)}")
-    return windows.reshape(ctx, _value(args, "input"), shape)
+    return views.reshape(ctx, _value(args, "input"), shape)
 
 
 def _view(ctx: Context, args: Args, node: ast.AST) -> object:
-    return windows.view(ctx, _value(args, "tensor"), args)
+    return views.view(ctx, _value(args, "tensor"), args)
 
 
 def _reinterpret(ctx: Context, args: Args, node: ast.AST) -> object:
     if not _is_buffer(args["data"]):
         return NotImplemented
-    return windows.reinterpret(ctx, _value(args, "data"), args["dtype"], args["shape"])
+    return views.reinterpret(ctx, _value(args, "data"), args["dtype"], args["shape"])
 
 
 def _read(ctx: Context, args: Args, node: ast.AST) -> object:

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import INT8
 from tilejit.errors import OutOfBoundsError, ParserTypeError, ShapeError, TilejitWarning, UnsupportedFeatureError
-from tilejit.frontend import accumulators, buffers, fold, steps, windows
+from tilejit.frontend import accumulators, buffers, fold, steps, views, windows
 from tilejit.frontend.affine import difference
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
@@ -238,7 +238,7 @@ def _row_tile(ctx: Context, source: SSAValue, found: Window, node: ast.Subscript
     if rank - 1 not in found.drop:
         return windows.slice_value(ctx, source, found.offsets, found.extents, found.drop[:-1])
     column = windows.slice_value(ctx, source, found.offsets, found.extents, found.drop)
-    return windows.reshape(ctx, column, [1, *(size for axis, size in enumerate(found.extents) if axis not in found.drop)])
+    return views.reshape(ctx, column, [1, *(size for axis, size in enumerate(found.extents) if axis not in found.drop)])
 
 
 def _covers(ctx: Context, source: SSAValue, axis: int, found: Window) -> int | None:
@@ -317,7 +317,7 @@ def _write_steps(ctx: Context, base: SSAValue, found: Window, value: object, tar
     if is_scalar(value):
         source = buffers.filled(ctx, counts, type, value)
     elif isinstance(value, SSAValue) and shaped(value) is not None:
-        source = windows.reshape(ctx, _fit_source(ctx, base, taken, value, target), counts)
+        source = views.reshape(ctx, _fit_source(ctx, base, taken, value, target), counts)
     else:
         ctx.fail(ParserTypeError, f"{describe_value(value)} cannot be written into {type}", target)
     ends = [
@@ -364,7 +364,7 @@ def _fit_source(ctx: Context, base: SSAValue, found: Window, source: SSAValue, t
     if not all(fits) and (reshaped or not in_memory):
         source = windows.slice_value(ctx, source, [0] * own.rank, wanted)
     if reshaped:
-        return windows.reshape(ctx, source, [found.extents[axis] for axis in range(type.rank)])
+        return views.reshape(ctx, source, [found.extents[axis] for axis in range(type.rank)])
     return source
 
 
