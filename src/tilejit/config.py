@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
+from tilejit import float_mode
+
 T = TypeVar("T")
 PREFIX = "TILEJIT_"
 
@@ -101,8 +103,8 @@ class Watched:
 
 
 def snapshot() -> list[object]:
-    """What the environment says about the settings that warm calls depend on: differs as soon as one was changed."""
-    return _READ_BY_CALLS.now()
+    """What the environment says about the settings that warm calls depend on, and how this thread computes: differs as soon as one was changed."""
+    return [*_READ_BY_CALLS.now(), float_mode.bits()]
 
 
 def values_in(seen: Sequence[object]) -> dict[str, object]:
@@ -257,8 +259,10 @@ _READ_BY_CALLS = Watched(setting.variable for setting in (*_READ, NUM_THREADS, F
 
 
 def code_settings(ignored: Collection[str] = ()) -> tuple[tuple[str, object], ...]:
-    """Name and present value of every setting that changes generated code, but for the ignored ones."""
-    return tuple((setting.name, setting.value) for setting in SETTINGS if setting.affects_code and setting.name not in ignored)
+    """Name and present value of every setting that changes generated code, but for the ignored ones; and how this thread computes, if not as usual."""
+    mode = float_mode.bits()
+    found = tuple((setting.name, setting.value) for setting in SETTINGS if setting.affects_code and setting.name not in ignored)
+    return (*found, ("float_mode", float_mode.described(mode))) if mode else found
 
 
 def tells_of_compiles() -> bool:

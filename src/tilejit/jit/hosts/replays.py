@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilejit import float_mode
 from tilejit.jit.definition import Definition
 from tilejit.jit.hosts.steady_text import Names, names_of
 from tilejit.runtime.config import RunConfig
@@ -22,11 +23,11 @@ Key = tuple[object, ...]
 
 
 def key_of(args: Sequence[object] | None, world: int) -> Key | None:
-    """What a text and the order of its steps can know of arguments; None where that could be more: where they are not just numbers and arrays that lie
-    in one piece each, apart from each other."""
+    """What a text and the order of its steps can know of arguments, and how it computes; None where that could be more: where they are not just numbers, and
+    arrays that lie in one piece each, apart from each other."""
     if args is None:
         return None
-    parts: list[object] = [world]
+    parts: list[object] = [world, float_mode.bits()]
     reaches: list[tuple[int, int]] = []
     for value in args:
         kind = type(value)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from tilejit import float_mode
 from tilejit.errors import TilejitWarning
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, replaced_part
@@ -115,7 +116,7 @@ class Watch:
         found = now.asked() if objects is None else objects
         if found is None or now.functions.replaced() is not None:
             return False
-        if not (now.same_words() and all(map(is_same, found, now.questions.objects))):
+        if not (self.same_words() and all(map(is_same, found, now.questions.objects))):
             self._now = _learned(now.questions.steps, found)
         return True
 
@@ -124,8 +125,9 @@ class Watch:
         return self.follow(None)
 
     def same_words(self) -> bool:
-        """Whether every memory word is as it was; what no words can tell is for the asker."""
-        return self._now.same_words()
+        """Whether every memory word is as it was, and this thread computes as then; what no words can tell is for the asker."""
+        now = self._now
+        return float_mode.bits() == now.mode and now.same_words()
 
     def asker(self, questions: Sequence[object], refused: set[int]) -> Callable[[], bool] | None:
         """A function that asks what the words of all these do not tell; None: nothing is left to ask."""
@@ -177,7 +179,7 @@ class _Learned:
     """How to tell that the answers of one specialisation hold, for the objects of one moment. Never changed."""
 
     def __init__(self, steps: Sequence[Step], objects: Sequence[object]) -> None:
-        self._objects = list(objects)
+        self._objects, self.mode = list(objects), float_mode.bits()
         found = (maybe_definition(raw) for raw, step in zip(self._objects, (None, *steps), strict=True) if step is None or step.gives_object)
         self.functions = FunctionState(definition for definition in found if definition is not None)
         self._steps = [self._step(step, answer) for step, answer in zip(steps, self._objects[1:], strict=True)]

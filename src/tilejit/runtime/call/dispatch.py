@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from tilejit import config as settings
+from tilejit import float_mode
 from tilejit.errors import TilejitError
 from tilejit.runtime.artifact.blob import Blob, LoadedBlob
 from tilejit.runtime.call import arena, interrupt
@@ -136,6 +137,7 @@ class Dispatcher:
             # One store switches over: another thread may be called between any two of these lines.
             self._state[State.DRIFT] = ctypes.addressof(drift)
             self._state[State.ARENA] = ctypes.addressof(_shared_arena())
+            self._state[State.FLOAT_MODE] = float_mode.bits()
             self._drift, self._words, self._watched = drift, tuple(words), (keep_alive, ask)
 
     def watching(self) -> bool:

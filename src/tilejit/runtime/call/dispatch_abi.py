@@ -84,7 +84,9 @@ class State(enum.IntEnum):
     TORCH_DTYPE_AT = 39
     TORCH_DEVICE_TYPE = 40
     """DLPack's number for what has TORCH_DEVICE_KEYS."""
-    SIZE = 41
+    FLOAT_MODE = 41
+    """How the calls that it takes compute with floats (float_mode.bits): a thread that computes otherwise goes the long way."""
+    SIZE = 42
 
 
 class Row(enum.IntEnum):

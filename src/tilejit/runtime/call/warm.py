@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 import numpy as np
 
 from tilejit import config as settings
+from tilejit import float_mode
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.call.bindings import Word, binding_words, dict_word
@@ -354,7 +355,7 @@ class SettingsWatch:
     """What the settings were when calls took their warm way for the first time, and whether they still are."""
 
     def __init__(self) -> None:
-        self._seen: list[object] = []
+        self._seen: list[object] = [float_mode.STANDARD]
         self._version: float | None = None
 
     def are(self, seen: list[object]) -> bool:
@@ -367,9 +368,9 @@ class SettingsWatch:
         return self.hold()
 
     def hold(self) -> bool:
-        """Whether no setting changed; costs one word while nothing in the environment did."""
+        """Whether no setting changed; costs one word and a look at the processor while nothing in the environment did."""
         version = _WORDS[_VERSION_AT]
-        if version == self._version and os.environ is settings.ENVIRON and settings.ENVIRON._data is settings.DATA:
+        if version == self._version and float_mode.bits() == self._seen[-1] and os.environ is settings.ENVIRON and settings.ENVIRON._data is settings.DATA:
             return True
         if settings.snapshot() != self._seen:
             return False

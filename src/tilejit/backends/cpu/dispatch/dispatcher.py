@@ -8,14 +8,18 @@ through DLPack's C exchange.
 
 from __future__ import annotations
 
+from tilejit import float_mode
 from tilejit.backends.cpu.dispatch.launches import add_launches
 from tilejit.backends.cpu.dispatch.new import NewTensors
+from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Module, Value
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.dispatch_abi import SLOW, Guard, Kind, Row, State
 from tilejit.runtime.call.interrupt import Record
 
 _SWAP_EVERY = 64
+_FPCR_MASK = 0x1C80000
+"""Of AArch64: rounding, and what is flushed."""
 
 
 def dispatcher_text() -> str:
@@ -50,6 +54,7 @@ class _Dispatcher(NewTensors):
         self.put(self.asked, 0, Value("0", "i64"))
         e.br("start")
         e.place("start")
+        self.require(self.same(self.float_mode(), self.get(self.state, State.FLOAT_MODE)), "slow")
         self.check_drift()
         self.arrange()
         self.note_arguments()
@@ -59,6 +64,18 @@ class _Dispatcher(NewTensors):
         result = e.inst("ptr", f"call ptr @PyObject_Vectorcall({target}, ptr %args, {self.positional}, ptr %names)")
         e.void(f"ret {result}")
         e.finish()
+
+    def float_mode(self) -> Value:
+        """The bits of this thread's processor that change what arithmetic gives; elsewhere than on x86-64 only the usual ones have a way here."""
+        e = self.e
+        if host().is_x86:
+            e.module.declare("llvm.x86.sse.stmxcsr", "declare void @llvm.x86.sse.stmxcsr(ptr)")
+            e.void(f"call void @llvm.x86.sse.stmxcsr({self.mode})")
+            found, mask = e.inst("i64", f"zext {e.load('i32', self.mode, 4)} to i64"), float_mode.MASK
+        else:
+            e.module.declare("llvm.aarch64.get.fpcr", "declare i64 @llvm.aarch64.get.fpcr()")
+            found, mask = e.inst("i64", "call i64 @llvm.aarch64.get.fpcr()"), _FPCR_MASK
+        return e.inst("i64", f"and {found}, {mask}")
 
     def check_drift(self) -> None:
         """Every word that would tell of a changed captured value is as it was."""

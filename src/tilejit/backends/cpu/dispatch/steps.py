@@ -51,6 +51,8 @@ class Steps(Words):
         self.overflow = self.e.alloca("i32")
         self.made = self.e.alloca(f"[{MAX_NEW} x ptr]")
         """New tensors."""
+        self.mode = self.e.alloca("i32")
+        """Where the processor says how it computes."""
         self.call_args = self.e.alloca("[4 x ptr]")
         self.asked = self.e.alloca("i64")
         """Address of the function that said that all answers are what they were; 0: not asked yet."""

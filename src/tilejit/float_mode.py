@@ -1,0 +1,50 @@
+"""How this thread's processor computes with floats: `torch.set_flush_denormal` and the like change what Python computes, and so what is compiled."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import struct
+import sys
+from functools import cache
+
+STANDARD = 0
+FLUSHED_OPERANDS, FLUSHED_RESULTS, ROUNDING = 0x0040, 0x8000, 0x6000
+"""Bits of x86-64's MXCSR that change results."""
+MASK = FLUSHED_OPERANDS | FLUSHED_RESULTS | ROUNDING
+_MXCSR_AT = 28
+"""Where glibc keeps it in a `fenv_t` of x86-64."""
+
+# Not as literals: Python would compute with those when it compiles this file, and read the first one under the mode of then.
+_denormal, _least, _half, _one, _little = struct.unpack("<5d", struct.pack("<5q", 1, 1 << 52, 0x3FE << 52, 0x3FF << 52, 0x380 << 52))
+
+
+def bits() -> int:
+    """0, or what of it is not as usual in this thread, in the bits of MXCSR."""
+    usual = _denormal != 0.0 and _least * _half != 0.0 and _one + _little == _one and _one - _little == _one
+    return STANDARD if usual else _asked()
+
+
+def described(mode: int) -> str:
+    """The same in words."""
+    rounding = ("", "rounds down", "rounds up", "rounds to zero")[(mode & ROUNDING) >> 13]
+    flushed = " and ".join(what for bit, what in ((FLUSHED_OPERANDS, "operands"), (FLUSHED_RESULTS, "results")) if mode & bit)
+    return ", ".join(filter(None, [f"flushes denormal {flushed}" if flushed else "", rounding]))
+
+
+def _asked() -> int:
+    """What the C library says; where it is another one, what arithmetic tells: flushing is then one bit for operands and results."""
+    library = _library()
+    state = (ctypes.c_uint32 * 16)()
+    if library is not None and library.fegetenv(ctypes.byref(state)) == 0:
+        return state[_MXCSR_AT // 4] & MASK
+    up, down = _one + _little != _one, -_one - _little != -_one
+    rounding = 0x4000 if up else 0x2000 if down else 0x6000 if _one - _little != _one else 0
+    flushed = FLUSHED_OPERANDS | FLUSHED_RESULTS if _denormal == 0.0 or _least * _half == 0.0 else 0
+    return flushed | rounding
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    known = sys.platform == "linux" and platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
+    return ctypes.CDLL("libm.so.6") if known else None
