@@ -272,3 +272,32 @@ def test_code_with_its_parameters_in_another_order() -> None:
             assert (out == wanted).all()
         kernel(x=x, y=y, out=out)
         assert (out == 3).all()
+
+
+def test_what_is_set_as_wrapped_later_is_no_other_text(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("@pl.jit\ndef k(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x * 2.0\n")
+    x = np.ones((2, 4), np.float32)
+    assert kernel(x)[0, 0] == 2.0
+
+    def other(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out[:] = x * 3.0
+
+    kernel.definition.function.__wrapped__ = other  # type: ignore[attr-defined]
+    assert [float(kernel(x)[0, 0]) for _ in range(3)] == [2.0] * 3
+    kernel.cache_clear()
+    assert kernel(x)[0, 0] == 2.0
+
+
+def test_a_class_that_comes_to_take_part_in_calls_does(make_kernel: MakeKernel) -> None:
+    class Image:
+        def __init__(self, pixels: np.ndarray) -> None:
+            self.pixels = pixels * np.float32(3)
+
+    kernel = make_kernel("@pl.jit\ndef k(x: Image, out: pl.Out[pl.Tensor]):\n    out[:] = x * 1.0\n", Image=Image)
+    x = np.ones((2, 4), np.float32)
+    assert [float(kernel(x)[0, 0]) for _ in range(4)] == [1.0] * 4
+    Image.__cache_signature__ = lambda self: "Image"  # type: ignore[attr-defined]
+    Image.__abi_slots__ = lambda self: (self.pixels,)  # type: ignore[attr-defined]
+    assert [float(kernel(x)[0, 0]) for _ in range(4)] == [3.0] * 4
+    del Image.__cache_signature__, Image.__abi_slots__  # type: ignore[attr-defined]
+    assert [float(kernel(x)[0, 0]) for _ in range(4)] == [1.0] * 4

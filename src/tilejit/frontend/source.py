@@ -41,7 +41,7 @@ class FunctionBlock:
 
 def function_text(function: Callable[..., object]) -> FunctionText:
     """The definition of a Python function. SourceNotFoundError when nobody has its text."""
-    return parsed(block_of(function))
+    return parsed(block_of(unwrapped(function)))
 
 
 def unwrapped(function: Callable[..., object]) -> Callable[..., object]:
@@ -54,14 +54,13 @@ def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], b
 
     `known` says whether these very lines and this code were seen to belong together before: then nothing is compiled.
     """
-    plain = unwrapped(function)
-    if not isinstance(plain, PythonFunction):
-        raise TypeError(f"expected a Python function, got {plain!r}")
-    code = plain.__code__
-    whole = texts.lines_of(plain)
+    if not isinstance(function, PythonFunction):
+        raise TypeError(f"expected a Python function, got {function!r}")
+    code = function.__code__
+    whole = texts.lines_of(function)
     if not 0 < code.co_firstlineno <= len(whole):
         raise SourceNotFoundError(
-            f"the source of `{plain.__qualname__}` cannot be found ({code.co_filename})",
+            f"the source of `{function.__qualname__}` cannot be found ({code.co_filename})",
             help="define it in a file or a notebook cell, run the file by its name instead of through a pipe, or register the text with linecache; "
             "without its source (TILEJIT_RUN_ONLY=1) a kernel is found if its .pyc was compiled under the file name that the cache was filled with "
             "and its body annotates no local names, which a .pyc does not keep",

@@ -25,7 +25,7 @@ from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
 from tilejit.jit.specialize.quoted import Quoted
-from tilejit.jit.specialize.signature import JitParam, annotated_result, argument_node, described_symbol, read_params
+from tilejit.jit.specialize.signature import JitParam, annotated_result, argument_node, described_symbol, read_params, takes_part
 from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.json_text import writer
 from tilejit.lazy import lazy
@@ -50,6 +50,9 @@ class Definition:
     """`self` of a method, and the names around a host function of a program."""
     around: Mapping[str, object] = field(default_factory=dict[str, object])
     """Names of annotations in quotes that only the place of the definition knew, as they were then. The body does not see them."""
+
+    def __post_init__(self) -> None:
+        self.function = unwrapped(self.function)  # once: what is set on it later is no other text
 
     @property
     def name(self) -> str:
@@ -80,16 +83,21 @@ class Definition:
         return facts_of(self.block, self._code, lambda: (self.text, self.tree))
 
     @lazy
-    def parts(self) -> tuple[CodeType, object, object, object]:
+    def parts(self) -> tuple[CodeType, object, object, dict[str, object]]:
         """Those of the function as they were when it was read."""
-        plain = unwrapped(self.function)
-        assert isinstance(plain, FunctionType)
-        return parts_of(plain)
+        assert isinstance(self.function, FunctionType)
+        return parts_of(self.function)
 
     @property
     def is_replaced(self) -> bool:
-        """Whether the function has other code or other defaults than it was read with."""
-        return replaced_part(unwrapped(self.function), self.parts) is not None
+        """Whether the function has other code or other defaults than it was read with, or its annotations name classes that take part in calls by now."""
+        return replaced_part(self.function, self.parts) is not None or any(takes_part(cls) is not did for cls, did in self.classes)
+
+    @lazy
+    def classes(self) -> tuple[tuple[type, bool], ...]:
+        """The user's classes that parameters are annotated with, and whether their objects took part in calls when that was read."""
+        annotated = [self.parts[3].get(param.name) for param in self.params if param.kind == "other"]
+        return tuple((kind, takes_part(kind)) for kind in annotated if isinstance(kind, type))
 
     @property
     def _code(self) -> CodeType:
@@ -278,11 +286,11 @@ _json = writer()
 
 def receiver_of(function: Callable[..., object], extra: Mapping[str, object]) -> object:
     """What a function's first parameter stands for, where the names around it say so."""
-    code = getattr(unwrapped(function), "__code__", None)
+    code = getattr(function, "__code__", None)
     return extra.get(code.co_varnames[0]) if code is not None and code.co_argcount else None
 
 
-def parts_of(function: FunctionType) -> tuple[CodeType, object, object, object]:
+def parts_of(function: FunctionType) -> tuple[CodeType, object, object, dict[str, object]]:
     """Code, defaults, keyword defaults and annotations of a function; they can be replaced, the last two in place."""
     keywords = dict(function.__kwdefaults__) if function.__kwdefaults__ is not None else None
     return function.__code__, function.__defaults__, keywords, dict(function.__annotations__)

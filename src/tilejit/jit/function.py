@@ -123,7 +123,8 @@ class JITFunction(FirstCalls):
         values = list(bound.in_order(param.name for param in compiled.param_infos).values())
         result = compiled.checked(values, config)
         names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)
-        if bound.direct and _says_all(compiled, bound, names) and not (config is not None and config.save_kernels):  # whose texts are written in each call
+        plain = bound.direct and not self.definition.classes  # which may come to take part
+        if plain and _says_all(compiled, bound, names) and not (config is not None and config.save_kernels):  # whose texts are written in each call
             if compiled.called and self._called and found.key.seen == seen:  # a kernel that runs once pays nothing for warm calls
                 self._serve(found, {name: bound.values[name] for name in names}, config, seen)
             compiled.called = self._called = True

@@ -12,7 +12,6 @@ import numpy as np
 
 from tilejit import config as settings
 from tilejit.errors import ArgumentError
-from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.reads.watch import Watch, watch_of
@@ -131,7 +130,7 @@ def launched(kernel: JITFunction, args: Sequence[object], named: Mapping[str, ob
 
 def run_text(definition: Definition, recorder: Recorder, args: list[object], named: Mapping[str, object] | None = None) -> object:
     """Run the text of a host function on stand-ins."""
-    function = unwrapped(definition.function)
+    function = definition.function
     assert isinstance(function, FunctionType)
     if (receiver := definition.receiver) is not None:
         args = [receiver, *args]

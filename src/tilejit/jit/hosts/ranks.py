@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, ParserTypeError
 from tilejit.frontend.hosts import named_values, speaks_of_ranks
-from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts.given import Stacks, allocated, device_of, on_gpu, symbols_of, tensor_of, unstacked
 from tilejit.jit.hosts.launching import launch_of, run_text
@@ -73,7 +72,7 @@ def is_distributed(definition: Definition) -> bool:
 
 
 def _speaks(definition: Definition, seen: set[Definition]) -> bool:
-    function = unwrapped(definition.function)
+    function = definition.function
     assert isinstance(function, FunctionType)
     if definition in seen:
         return False

@@ -8,7 +8,6 @@ from importlib import import_module
 from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
-from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
 from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain, is_settled, language_path
 from tilejit.runtime.ranks.codes import codes_in
@@ -113,7 +112,7 @@ class Names:
             if value.definition.kind == "host":
                 if value.definition.receiver is not None:
                     raise _Unsteady  # as in names_of
-                self.read(unwrapped(value.definition.function), ())
+                self.read(value.definition.function, ())
         elif isinstance(value, ModuleType):
             if value.__name__ not in _LANGUAGE:
                 raise _Unsteady
@@ -193,7 +192,7 @@ def names_of(definition: Definition, methods: Collection[str]) -> Names | None:
         return None  # it may read anything of an object of the user
     names = Names()
     try:
-        names.read(unwrapped(definition.function), methods)
+        names.read(definition.function, methods)
         names.watch_attributes()
     except _Unsteady:
         return None

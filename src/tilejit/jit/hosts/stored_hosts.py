@@ -16,7 +16,7 @@ import numpy as np
 from tilejit.dtypes import DTYPES
 from tilejit.errors import ArtifactError
 from tilejit.frontend.fold import Namespace
-from tilejit.frontend.source import block_of, parsed, unwrapped
+from tilejit.frontend.source import block_of, parsed
 from tilejit.jit.definition import Definition, Kernel, receiver_of
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
@@ -52,7 +52,7 @@ class Writer:
 
     def host(self, definition: Definition) -> int:
         """The number of a host function, whose own text runs, whatever is wrapped around it."""
-        return self.function(unwrapped(definition.function), definition.extra, definition.around)
+        return self.function(definition.function, definition.extra, definition.around)
 
     def function(self, plain: object, extra: Mapping[str, object], annotated: Mapping[str, object] | None = None) -> int:
         """The number of a function; one that is wrapped around another one is written with what it wraps."""

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from tilejit import float_mode
 from tilejit.errors import TilejitWarning
-from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, replaced_part
 from tilejit.jit.reads.asker import Number, Questions, Same, Step, agrees, asker_of, numbers_in
 from tilejit.jit.reads.handles import Handle, is_handle, number_of, rebuilt
@@ -42,7 +41,7 @@ class FunctionState:
     def add(self, definitions: Iterable[Definition]) -> None:
         """Look after these too, as they were when they were read."""
         for definition in definitions:
-            function = unwrapped(definition.function)
+            function = definition.function
             assert isinstance(function, types.FunctionType)
             self._parts.setdefault(function, definition.parts)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Union, cast, get
 
 from tilejit.dtypes import INT64, DType
 from tilejit.errors import ArgumentError, ParserTypeError, TilejitError
-from tilejit.frontend.source import FunctionText, span_of, unwrapped
+from tilejit.frontend.source import FunctionText, span_of
 from tilejit.jit.reads.facts import Facts
 from tilejit.jit.specialize.annotation_text import by_syntax
 from tilejit.optional import OptionalAnnotation
@@ -114,13 +114,12 @@ def read_params(
 
     `text` is asked only where `facts` do not do.
     """
-    plain = unwrapped(function)
-    assert isinstance(plain, PythonFunction)
-    code = plain.__code__
+    assert isinstance(function, PythonFunction)
+    code = function.__code__
     if code.co_posonlyargcount or code.co_flags & inspect.CO_VARKEYWORDS:
         raise _unsupported(text())
-    defaults = _defaults(plain)
-    annotations: Mapping[str, object] = getattr(plain, "__annotations__", {})
+    defaults = _defaults(function)
+    annotations: Mapping[str, object] = getattr(function, "__annotations__", {})
     total = code.co_argcount + code.co_kwonlyargcount
     has_rest = bool(code.co_flags & inspect.CO_VARARGS)
     params = [
@@ -206,9 +205,14 @@ def classify(name: str, annotation: object, default: object) -> JitParam:
         return JitParam(name, "scalar", dtype=INT64, default=default, stands_for=CommCtx)
     if annotation is int or annotation is float or annotation is bool:
         return JitParam(name, "scalar", default=default, optional=optional, stands_for=cast("type", annotation))
-    wrap = annotation if isinstance(annotation, type) and hasattr(annotation, "__abi_slots__") else None
+    wrap = annotation if isinstance(annotation, type) and takes_part(annotation) else None
     stands_for = annotation if isinstance(annotation, TileAnnotation | ArrayAnnotation) else None
     return JitParam(name, "other", direction, default=default, wrap=wrap, stands_for=stands_for)
+
+
+def takes_part(cls: type) -> bool:
+    """Whether objects of a class say themselves what they stand for in a call."""
+    return hasattr(cls, "__abi_slots__")
 
 
 _UNIONS = (Union, UnionType)
