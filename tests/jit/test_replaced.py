@@ -12,6 +12,7 @@ import pytest
 
 import tilejit.language as pl
 import tilejit.language.distributed as pld
+from tests.jit.conftest import MakeKernel
 from tilejit.errors import StaleCaptureError
 from tilejit.runtime import DistributedConfig, RunConfig
 

@@ -20,7 +20,7 @@ from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.private_names import class_of, spell_out, spelled_out
 from tilejit.frontend.reserved_names import make_way
-from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of, unwrapped
+from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of
 from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
@@ -43,6 +43,7 @@ class Definition:
     """One `@pl.jit…` function. Identity is the Python function."""
 
     function: Callable[..., object]
+    """The plain one, out of what decorators wrapped around it."""
     kind: str
     """"orchestration", "host", "incore", "inline", "opaque" or "extern"."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -50,9 +51,6 @@ class Definition:
     """`self` of a method, and the names around a host function of a program."""
     around: Mapping[str, object] = field(default_factory=dict[str, object])
     """Names of annotations in quotes that only the place of the definition knew, as they were then. The body does not see them."""
-
-    def __post_init__(self) -> None:
-        self.function = unwrapped(self.function)  # once: what is set on it later is no other text
 
     @property
     def name(self) -> str:

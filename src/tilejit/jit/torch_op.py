@@ -225,7 +225,7 @@ def _torch_type(definition: Definition, param: JitParam) -> str:
         return "Tensor"
     if param.dtype is not None:
         return "float" if param.dtype.is_float else "bool" if param.dtype.kind == "bool" else "SymInt"
-    annotation = inspect.get_annotations(inspect.unwrap(definition.function)).get(param.name)
+    annotation = inspect.get_annotations(definition.function).get(param.name)
     named = {kind.__name__: kind for kind in _PYTHON}
     found = named.get(annotation) if isinstance(annotation, str) else annotation
     kind = found if found in _PYTHON else type(param.default)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
 from tilejit.errors import ArgumentError, ArtifactError, TilejitError, shortened
+from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.launching import JitLaunched, launch_of, run_text
@@ -110,7 +111,7 @@ class DistributedCompiledProgram(CompiledProgram):
         cls, compiled: CompiledProgram, program: Program, config: DistributedConfig | None, run: RunConfig, output_dir: str | None
     ) -> DistributedCompiledProgram:
         """A `@pl.program` with host functions."""
-        hosts = {name: Definition(host.python, "host", {}, {**host.enclosing, "self": None}) for name, host in program.hosts.items()}
+        hosts = {name: Definition(unwrapped(host.python), "host", {}, {**host.enclosing, "self": None}) for name, host in program.hosts.items()}
         windows = {name: cast("tuple[str, ...]", op.static("windows", ())) for name, op in program.functions.items() if name in compiled.entries}
         launches = {name: _Launch(compiled.entries[name], given, program.as_python) for name, given in windows.items()}
         workers = {name: worker.python for name, worker in program.sub_workers.items()}
@@ -185,11 +186,11 @@ class DistributedCompiledProgram(CompiledProgram):
         """None: the annotations in the stored texts make of the parameters what those of the functions did; else why not."""
         try:
             reader = stored_hosts.Reader(json.loads(json.dumps(writer.functions)), (), ())
-            read = [*map(reader.definition, hosts), *(Definition(reader.function(worker), "opaque") for worker in workers)]
+            read = [*map(reader.definition, hosts), *(Definition(unwrapped(reader.function(worker)), "opaque") for worker in workers)]
             found = stored_hosts.told(read)
         except Exception as error:  # whatever the names in annotations stand for by now
             return f"its annotations end in {error!r}"
-        ours = [*self.parts.hosts.values(), *(Definition(worker, "opaque") for worker in self.parts.sub_workers.values())]
+        ours = [*self.parts.hosts.values(), *(Definition(unwrapped(worker), "opaque") for worker in self.parts.sub_workers.values())]
         return None if found == stored_hosts.told(ours) else "a name in an annotation stands for something else now than when it was read"
 
     @property
@@ -263,7 +264,7 @@ class DistributedCompiledProgram(CompiledProgram):
 
     def directions_of(self, worker: str) -> list[str]:
         """What a sub-worker does with its parameters, by its annotations."""
-        return [param.direction for param in Definition(self.sub_workers[worker], "opaque").params]
+        return [param.direction for param in Definition(unwrapped(self.sub_workers[worker]), "opaque").params]
 
     def prepare(
         self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FunctionType
 
 from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeatureError, did_you_mean, in_body
+from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS, Path, calls_in, path_of
 from tilejit.jit.reads.plain import class_name, defining_module
@@ -46,10 +47,10 @@ def definition_of(value: object) -> Definition | None:
     python = getattr(value, "python", None) if class_name(type(value)) == "InlineFunction" and defining_module(value).startswith("tilejit.") else None
     if not isinstance(python, FunctionType):
         return None
-    found = vars(python).get("__tilejit_inline__")
-    if found is None or found.function is not python:  # a copy of a function may have taken over its attributes
+    found, plain = vars(python).get("__tilejit_inline__"), unwrapped(python)
+    if found is None or found.function is not plain:  # a copy of a function may have taken over its attributes
         options = {"auto_scope": False} if getattr(value, "auto_scope", None) is False else {}
-        found = vars(python)["__tilejit_inline__"] = Definition(python, "inline", options)
+        found = vars(python)["__tilejit_inline__"] = Definition(plain, "inline", options)
     return found
 
 
