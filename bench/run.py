@@ -16,6 +16,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_
 WRITERS: dict[object, str] = {"cpu": "write_cpu", "cuda": "write_cuda"}
 """Suites whose results are kept beside them, and the functions of results.py that write them."""
 NO_DISK_CACHE = {"TILEJIT_CACHE": "0"}
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # kernels of the tests and examples, before what others install under these names
 
 
 def main() -> int:

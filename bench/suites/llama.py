@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from unittest import mock
 
 import torch
 from measure import Pair, Target, rested
 
 import tilejit.language as pl
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from examples.llama import kernels
 from examples.llama.__main__ import random_config
 from examples.llama.model import Cache, Model
