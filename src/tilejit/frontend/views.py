@@ -32,8 +32,8 @@ def reshape(ctx: Context, value: SSAValue, shape: Items) -> SSAValue:
         if window is not None:
             return window
         copy = ctx.builder.copy(value)
-        if ANY in (*d.shaped_type(value).shape, *map(extent_of, sizes)):
-            ctx.aliases.copied(value, copy)  # perhaps a window after all: who writes into one of them is told
+        if not _is_copied(value, [extent_of(size) for size in sizes]):
+            ctx.aliases.copied(value, copy)  # in NumPy a view, or perhaps one: who writes into one of them is told
         value = copy
     type = d.shaped_type(value)
     if isinstance(type, TileType):
@@ -48,6 +48,38 @@ def has_gaps(value: SSAValue) -> bool:
             return True
         value = value.owner.buffer
     return False
+
+
+def _is_copied(window: SSAValue, shape: Sequence[Dim]) -> bool:
+    """Whether NumPy copies a part of a tensor for this shape for certain: cells that are apart by other steps would become one axis."""
+    steps, own = _steps(window), d.shaped_type(window).shape
+    if steps is None or not all(isinstance(extent, int) for extent in (*own, *shape)):
+        return False
+    runs: list[tuple[int, int]] = []
+    for extent, step in zip(own, steps, strict=True):
+        assert isinstance(extent, int)
+        if runs and runs[-1][1] == extent * step:
+            runs[-1] = runs[-1][0] * extent, step
+        elif extent != 1:
+            runs.append((extent, step))
+    rest = [extent for extent in shape if isinstance(extent, int) and extent != 1]
+    for cells, _ in runs:
+        while cells > 1 and rest and cells % rest[0] == 0:
+            cells //= rest.pop(0)
+        if cells != 1:
+            return True
+    return False
+
+
+def _steps(buffer: SSAValue) -> list[int] | None:
+    """How many cells apart neighbours along each axis are; None: not known while compiling."""
+    owner, shape = buffer.owner, d.shaped_type(buffer).shape
+    if isinstance(owner, d.WindowOp):
+        whole = _steps(owner.buffer)
+        return None if whole is None else [step for axis, step in enumerate(whole) if axis not in owner.drop]
+    if not all(isinstance(extent, int) for extent in shape):
+        return None
+    return [prod(extent for extent in shape[axis + 1 :] if isinstance(extent, int)) for axis in range(len(shape))]
 
 
 def _is_run(window: d.WindowOp) -> bool:
