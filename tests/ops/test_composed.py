@@ -212,3 +212,14 @@ def test_comparisons_count_what_their_dtype_may_not_hold(dtype: type, platform: 
     assert total == held.sum()
     for got, axis in ((columns, 0), (rows[:, 0], 1), (again[0], 0)):
         np.testing.assert_array_equal(got, held.sum(axis))
+
+
+@pytest.mark.parametrize("platform", ["reference", "cpu"])
+def test_logarithms_of_sums_have_the_limits_of_infinities(platform: str) -> None:
+    text = "import tilejit.language as pl\n\n@pl.jit\ndef kernel(x: pl.Tensor):\n    return pl.logsumexp(x), pl.log_softmax(x), pl.softmax(x)\n"
+    inf, nan = np.inf, np.nan
+    x = np.array([[-inf, -inf], [inf, 1.0], [0.0, -inf], [nan, inf]], np.float32)
+    total, logarithms, parts = kernel_of(text, "<infinities>")(x, config=RunConfig(platform=platform))
+    np.testing.assert_array_equal(total, [-inf, inf, 0.0, nan])
+    np.testing.assert_array_equal(logarithms, [[nan, nan], [nan, -inf], [0.0, -inf], [nan, nan]])
+    np.testing.assert_array_equal(parts, [[nan, nan], [nan, nan], [1.0, 0.0], [nan, nan]])
