@@ -25,6 +25,7 @@ from tilejit.errors import (
 )
 from tilejit.frontend import statements
 from tilejit.frontend.text import parse
+from tilejit.frontend.values import describe_value
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,9 @@ from tilejit.frontend.text import parse
         ("n = cfg[0] in (1, 2)", UnsupportedFeatureError, "`in` works on compile-time values only", None),
         ("n = (1, 2)[cfg[0]]", ParserTypeError, "an index into a tuple must be known while compiling", "cfg[0]"),
         ("n = ...", UnsupportedFeatureError, "cannot contain Ellipsis", "..."),
+        ("n = t.sum(axis=[cfg[0], 0])", ParserTypeError, "`axis` of sum must be known while compiling, got (Scalar[INT32], 0)", "t.sum(axis=[cfg[0], 0])"),
+        ("n = t.sum(axis=0, keepdims=[cfg[0]])", ParserTypeError, "`keepdims` of sum must be known while compiling, got (Scalar[INT32])", None),
+        ("n = x[{'a': (t, {2: cfg[0]})}]", UnsupportedFeatureError, "cannot index with {'a': (Tile[[8, 16], FP32], {2: Scalar[INT32]})}", None),
     ],
 )
 def test_a_mistake_is_named_and_pointed_at(statement: str, error: type[TilejitError], message: str, caret: str | None) -> None:
@@ -123,6 +127,23 @@ def test_parameters_need_types(params: str, error: type[TilejitError], message: 
         parse("from __future__ import annotations\n" + source("pass", params))
     assert message in caught.value.message
     assert caught.value.span is not None
+
+
+@pl.jit
+def returns_a_dict(x: pl.Tensor):
+    return {"a": x + 1.0, "b": 2}
+
+
+def test_a_returned_dict_is_described_by_its_members() -> None:
+    with pytest.raises(ParserTypeError) as caught:
+        returns_a_dict(np.zeros((2, 3), np.float32))
+    assert caught.value.message == "a kernel returns tensors, tiles and scalars, got {'a': Tensor[[2, 3], FP32], 'b': 2}"
+
+
+def test_a_container_in_itself_is_described_once() -> None:
+    around: list[object] = [1]
+    around.append(around)
+    assert describe_value(around) == "(1, …)"
 
 
 def test_strict_ssa_forbids_rebinding_and_subscript_writes() -> None:

@@ -224,11 +224,11 @@ def _same(use: Any, **args: Any) -> Array:
 
 
 def _ordered(input: Array, descending: bool) -> tuple[Array, Array]:
-    """Python's own sort, by (is NaN, number, sign of zero)."""
+    """Python's own sort, by (is NaN, number)."""
     values, places = np.empty_like(input), np.empty(input.shape, np.int32)
     for row in np.ndindex(input.shape[:-1]):
         cells = [float(cell) if input.dtype.kind not in "iu" else int(cell) for cell in input[row]]
-        keys = [(1, 0.0, 0) if cell != cell else (0, cell, 0 if math.copysign(1, cell) < 0 and cell == 0 else 1) for cell in cells]
+        keys = [(1, 0.0) if cell != cell else (0, cell) for cell in cells]
         order = sorted(range(len(cells)), key=keys.__getitem__)
         if descending:
             order = sorted(range(len(cells)), key=lambda place: [-part for part in keys[place]])

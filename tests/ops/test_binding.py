@@ -108,6 +108,9 @@ MISTAKES: list[tuple[str, tuple[object, ...], dict[str, Any], str]] = [
     ("load", (TENSOR, 0, [4]), {}, "takes a list of scalars as `offsets`, got a number"),
     ("cmp", (TILE, TILE, SCALAR), {}, "takes a compile-time value as `cmp_type`, got a run-time scalar"),
     ("batch_matmul", (TENSOR, TENSOR), {}, "pl.batch_matmul works on tiles, not on tensors"),
+    ("rem", (SCALAR, 2.0, TENSOR), {}, "pl.rem works on tiles, got scalars"),
+    ("rems", (SCALAR, SCALAR, TILE), {}, "pl.rems works on tiles, got scalars"),
+    ("xor", (SCALAR, 3, TENSOR), {}, "pl.xor on scalars has no `tmp`"),
     ("add", (TENSOR, None), {}, "needs `rhs`"),
     ("add", (TENSOR, [1, 2]), {}, "as `rhs`, got a list"),
 ]

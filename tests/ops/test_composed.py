@@ -212,3 +212,36 @@ def test_comparisons_count_what_their_dtype_may_not_hold(dtype: type, platform: 
     assert total == held.sum()
     for got, axis in ((columns, 0), (rows[:, 0], 1), (again[0], 0)):
         np.testing.assert_array_equal(got, held.sum(axis))
+
+
+@pytest.mark.parametrize("platform", ["reference", "cpu"])
+def test_logarithms_of_sums_have_the_limits_of_infinities(platform: str) -> None:
+    text = "import tilejit.language as pl\n\n@pl.jit\ndef kernel(x: pl.Tensor):\n    return pl.logsumexp(x), pl.log_softmax(x), pl.softmax(x)\n"
+    inf, nan = np.inf, np.nan
+    x = np.array([[-inf, -inf], [inf, 1.0], [0.0, -inf], [nan, inf]], np.float32)
+    total, logarithms, parts = kernel_of(text, "<infinities>")(x, config=RunConfig(platform=platform))
+    np.testing.assert_array_equal(total, [-inf, inf, 0.0, nan])
+    np.testing.assert_array_equal(logarithms, [[nan, nan], [nan, -inf], [0.0, -inf], [nan, nan]])
+    np.testing.assert_array_equal(parts, [[nan, nan], [nan, nan], [1.0, 0.0], [nan, nan]])
+
+
+_ORDERS = """import tilejit.language as pl
+
+@pl.jit
+def kernel(x: pl.Tensor):
+    up, down = pl.argsort(x), pl.argsort(x, descending=True)
+    most, least = pl.topk(x, 2)[1], pl.topk(x, 2, largest=False)[1]
+    return up, down, most, least, pl.sort(x), pl.sort(x, descending=True)
+"""
+
+
+@pytest.mark.parametrize("columns", [8, 200])  # among many, the first ones are found by blocks
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("platform", ["reference", "cpu"])
+def test_zeros_of_both_signs_keep_their_order(dtype: type, platform: str, columns: int) -> None:
+    x = np.where(np.random.default_rng(3).random((2, columns)) < 0.5, -0.0, 0.0).astype(dtype)
+    *indices, up, down = kernel_of(_ORDERS, "<orders>")(x, config=RunConfig(platform=platform))
+    for found in indices:
+        np.testing.assert_array_equal(found, np.broadcast_to(np.arange(found.shape[1]), found.shape))
+    for found in (up, down):
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(x))

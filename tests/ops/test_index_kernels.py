@@ -185,6 +185,20 @@ def test_elements_are_scattered_into_a_tensor_of_any_rank() -> None:
 
 
 @pl.jit
+def scatter_tensors(src, idx, out: pl.InOut):
+    with pl.at(level=CORE):
+        pl.mscatter(src + 1.0, idx[0:4], out)
+
+
+def test_elements_of_tensors_are_scattered_too() -> None:
+    src, idx, out = floats(4, 5), rng.permutation(30).astype(np.int32).reshape(6, 5), floats(5, 6)
+    expected = out.copy().ravel()
+    expected[idx[:4].ravel()] = src.ravel() + np.float32(1)
+    scatter_tensors(src, idx, out)
+    np.testing.assert_array_equal(out.ravel(), expected)
+
+
+@pl.jit
 def update_pages(cache: pl.InOut, slots, fresh):
     cache = pl.scatter_update(cache, -2, slots, fresh)
 

@@ -319,10 +319,17 @@ def _operand(ctx: Context, row: OpSpec, name: str, arg: object) -> object:
     return ctx.scalar(arg)
 
 
-def _static_argument(row: OpSpec, name: str, arg: object) -> object:
+def known_value(row: OpSpec, name: str, arg: object) -> object:
+    """A static argument as the op table sees it; refuses values of the run in it."""
     value = static_value(arg)
     if not is_static(value):
-        raise ParserTypeError(f"`{name}` of {row.name} must be known while compiling, got {describe_value(arg)}")
+        help = "write a constant, or a parameter that is annotated pl.constexpr"
+        raise ParserTypeError(f"`{name}` of {row.title} must be known while compiling, got {describe_value(arg)}", help=help)
+    return value
+
+
+def _static_argument(row: OpSpec, name: str, arg: object) -> object:
+    value = known_value(row, name, arg)
     if not isinstance(value, _PLAIN_STATICS):
         try:
             write_literal(value)

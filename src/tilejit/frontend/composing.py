@@ -61,7 +61,7 @@ def compose(ctx: Context, bound: Bound, args: Mapping[str, object], node: ast.AS
     """What a call of a composed row evaluates to."""
     row = bound.row
     assert row.compose is not None
-    given = {name: calls.static_value(arg) if row.param(name).kind is ParamKind.Static else arg for name, arg in args.items()}
+    given = {name: calls.known_value(row, name, arg) if row.param(name).kind is ParamKind.Static else arg for name, arg in args.items()}
     return row.compose(BuildKit(ctx, row, bound.level, node), **given)
 
 

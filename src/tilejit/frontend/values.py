@@ -325,10 +325,21 @@ def extent_of(value: object) -> Dim:
 
 def describe_value(value: object) -> str:
     """A few words for any value in a message."""
+    return _described(value, ())
+
+
+def _described(value: object, around: tuple[object, ...]) -> str:
+    """As `describe_value`, within containers: one that holds itself is not described again."""
     if isinstance(value, SSAValue):
         return str(d.type_of(value))
+    if any(value is container for container in around):
+        return "…"
     if isinstance(value, tuple | list):
-        return "(" + ", ".join(describe_value(item) for item in value) + ")"
+        return "(" + ", ".join(_described(item, (*around, value)) for item in value) + ")"
+    if isinstance(value, dict) and not is_known(value):
+        return "{" + ", ".join(f"{key!r}: {_described(item, (*around, value))}" for key, item in value.items()) + "}"
+    if isinstance(value, (*_VIEWS, set, frozenset)) and not all(map(is_known, value)):
+        return f"{type(value).__name__}({', '.join(_described(item, around) for item in value)})"
     if isinstance(value, NoValue):
         return f"nothing (`{value.function}` returns no value)"
     text = f"pl.{type(value).__name__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)

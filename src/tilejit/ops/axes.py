@@ -6,6 +6,7 @@ scalar, unless they are kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tilejit.dtypes import BOOL, COMPLEX64, FP32
@@ -16,6 +17,8 @@ from tilejit.ops.facts import Facts
 from tilejit.ops.spec import Static, Value, spell
 
 _AXES = "(input, axis=None, keepdims=False)"
+_NE = 1
+"""The comparison `!=` by its number."""
 
 
 def runs_of(axes: Sequence[int]) -> list[tuple[int, int]]:
@@ -94,7 +97,7 @@ def amin(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) ->
 
 def _holding(k: Kit, value: Handle) -> Handle:
     """A mask as it is; of numbers, where they are not zero."""
-    return value if k.type(value).dtype is BOOL else k("compare", value, 0, 1)
+    return value if k.type(value).dtype is BOOL else k("compare", value, 0, _NE)
 
 
 @composed(*spell("any", _AXES), name="any_over")
@@ -191,35 +194,44 @@ def std(k: Kit, input: Value, axis: Static = None, keepdims: Static = False, ddo
 _ALONG = "(input, axis=-1)"
 
 
-def _shifted(k: Kit, input: Handle, axis: object) -> tuple[Handle, Handle]:
-    """The input in FP32, less its maximum along the axis, and the sum of its exponentials."""
+def _largest(k: Kit, input: Handle, axis: object) -> tuple[Handle, Handle]:
+    """The input in FP32, and its maximum along the axis."""
     require_values(k, input, FLOATS)
     exact = _in_single(k, input)
-    apart = k("sub", exact, fold(k, exact, "max", axis_of(k, axis, rank_of(k, input)), True))
-    return apart, k("exp", apart)
+    return exact, fold(k, exact, "max", axis_of(k, axis, rank_of(k, input)), True)
+
+
+def _finite(k: Kit, largest: Handle) -> Handle:
+    """What exponents are taken apart from: infinities less themselves would be no number, and need no care for overflow."""
+    return k("where", k("compare", k("abs", largest), math.inf, _NE), largest, 0.0)
+
+
+def _log_of_sum(k: Kit, apart: Handle, axis: object) -> Handle:
+    return k("log", fold(k, k("exp", apart), "sum", axis, True))
 
 
 @composed(*spell("softmax", _ALONG), dtypes=FLOATS)
 def softmax(k: Kit, input: Value, axis: Static = -1) -> object:
     """e**x over its sum along the axis, without overflow."""
-    _, powers = _shifted(k, input, axis)
+    exact, largest = _largest(k, input, axis)
+    powers = k("exp", k("sub", exact, largest))
     return _rounded(k, k("div", powers, fold(k, powers, "sum", axis, True)), input)
 
 
 @composed(*spell("log_softmax", _ALONG), dtypes=FLOATS)
 def log_softmax(k: Kit, input: Value, axis: Static = -1) -> object:
     """The logarithm of softmax, accurate where softmax itself is nearly zero."""
-    apart, powers = _shifted(k, input, axis)
-    return _rounded(k, k("sub", apart, k("log", fold(k, powers, "sum", axis, True))), input)
+    exact, largest = _largest(k, input, axis)
+    apart = k("sub", exact, _finite(k, largest))
+    return _rounded(k, k("sub", apart, _log_of_sum(k, apart, axis)), input)
 
 
 @composed(*spell("logsumexp", "(input, axis=-1, keepdims=False)"), dtypes=FLOATS)
 def logsumexp(k: Kit, input: Value, axis: Static = -1, keepdims: Static = False) -> object:
     """The logarithm of the sum of e**x along the axis, without overflow."""
-    require_values(k, input, FLOATS)
-    exact, place = _in_single(k, input), axis_of(k, axis, rank_of(k, input))
-    largest = fold(k, exact, "max", place, True)
-    total = k("add", k("log", fold(k, k("exp", k("sub", exact, largest)), "sum", place, True)), largest)
+    exact, largest = _largest(k, input, axis)
+    place, shift = axis_of(k, axis, rank_of(k, input)), _finite(k, largest)
+    total = k("add", _log_of_sum(k, k("sub", exact, shift), place), shift)
     left = [extent for position, extent in enumerate(shape_of(k, input)) if position != place]
     if not keepdims:
         total = reshaped(k, total, left) if left else k("read", total, [0] * rank_of(k, input))

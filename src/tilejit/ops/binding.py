@@ -11,7 +11,8 @@ How a call is bound, in order:
 4. The row: the first one that serves the level.
 5. A dispatcher's arguments must be understood by the spelling of that level too: one that only the other level has may
    only be given its default value, one that the level requires must be there.
-6. Each argument must be of the kind its parameter takes; `scalar_only` parameters (`adds`) must be scalars.
+6. Each argument must be of the kind its parameter takes; `scalar_only` parameters (`adds`) must be scalars. Scratch needs a tensor or tile
+   beside it.
 7. Parameters left out get the row's default, a plain Python value.
 
 Arguments are opaque: `kind_of` classifies them and `value_of` reads compile-time ones.
@@ -91,6 +92,7 @@ def bind(
             continue
         _check_kind(function, spelling, row, param, written, kind)
         args[param.name] = arg
+    _check_scratch(function, level, row, args, kind_of)
     if not row.attrs.get("mixed"):
         _check_mixture(function, spelling, row, args, kind_of)
     for param in row.params:
@@ -237,6 +239,17 @@ def _check_kind(function: OpFunction, spelling: Spelling, row: OpSpec, param: Pa
     elif param.kind is ParamKind.Scalars:
         help = f"write `{written}=[…]`, one entry per dimension"
     raise ArgumentError(f"{function!r} takes {expected} as `{written}`, got {_KIND_TEXT[kind]}", help=help)
+
+
+def _check_scratch(function: OpFunction, level: str, row: OpSpec, args: Mapping[str, object], kind_of: Callable[[object], Kind]) -> None:
+    """Scratch serves tensors and tiles: with scalars only there is nothing that it could be for."""
+    kinds = {name: kind_of(arg) for name, arg in args.items()}
+    given = next((name for name in kinds if row.param(name).kind is ParamKind.Scratch), None)
+    if given is None or any(kind in ("tensor", "tile") for name, kind in kinds.items() if row.param(name).kind is not ParamKind.Scratch):
+        return
+    if level == "scalar":
+        raise ArgumentError(f"{function!r} on scalars has no `{given}`", help="leave it out")
+    raise ArgumentError(f"{function!r} works on {level}s, got scalars", help="scalars take Python's operators, such as a % b")
 
 
 def _check_mixture(function: OpFunction, spelling: Spelling, row: OpSpec, args: Mapping[str, object], kind_of: Callable[[object], Kind]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BOOL, FP32, FP64, DType, dtype_of_numpy, promote
+from tilejit.dtypes import BOOL, COMPLEX64, FP32, FP64, DType, dtype_of_numpy, promote
 from tilejit.ops.dtype_rules import DTypeRule, is_literal, operands, promoted, require
 from tilejit.ops.facts import PLAIN, Facts, Valid
 from tilejit.ops.shape_rules import broadcast_shapes, common_valid, result_type, same_shapes
@@ -61,7 +61,8 @@ def elementwise(
     def infer(call: Call) -> tuple[ValueType, ...]:
         found = operands(call)
         for name, arg in found.items():
-            if name not in keep and (isinstance(arg, ShapedType) or (call.level == "scalar" and not is_literal(arg))):
+            # Numbers become what stands beside them; complex ones cannot where the row has no complex numbers.
+            if name not in keep and (isinstance(arg, ShapedType) or arg.dtype is COMPLEX64 or (call.level == "scalar" and not is_literal(arg))):
                 require(call, name, arg.dtype, scalars if call.level == "scalar" else accepted)
         if check is not None:
             check(call)

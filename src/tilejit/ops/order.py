@@ -1,7 +1,7 @@
 """Rows that put elements in order, pick the first of an order, and count them.
 
-The order of floats is that of their numbers, -0.0 before 0.0 and NaN behind everything; descending is the reverse of it. Equal elements keep
-their order.
+The order of floats is that of their numbers, with NaN behind everything; descending is the reverse of it. Equal elements keep their order,
+-0.0 and 0.0 among them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def keys_of(cells: NDArray, descending: bool) -> NDArray:
     if cells.dtype.kind in "iu":
         keys = cells.view(unsigned) ^ (sign if cells.dtype.kind == "i" else unsigned.type(0))
     else:
-        raw = np.where(np.isnan(cells.astype(np.float32)), np.array(np.nan, cells.dtype), cells).view(unsigned)
-        raw = np.where(np.isnan(cells.astype(np.float32)), raw & ~sign, raw)
+        absent = np.isnan(cells.astype(np.float32))
+        raw = np.where(absent, np.array(np.nan, cells.dtype), cells).view(unsigned)
+        raw = np.where(absent | (raw == sign), raw & ~sign, raw)
         keys = np.where(raw & sign, ~raw, raw | sign)
     return ~keys if descending else keys
 

@@ -267,10 +267,10 @@ class _Verifier:
 
 
 def level_of(op: d.ApplyOp | d.EffectOp) -> str:
-    """The level at which a row is applied: "tile" if a tile takes part, else "tensor" or "scalar"."""
+    """The level at which a row is applied: the one that it has, else "tile" if a tile takes part, else "tensor" or "scalar"."""
     types = [d.type_of(value) for value in [*op.results, *op.operands]]
     levels = ops.table()[op.op].levels
-    if levels and not levels & {"tensor", "tile", "scalar"}:
+    if len(levels) == 1 or (levels and not levels & {"tensor", "tile", "scalar"}):
         return min(levels)
     if any(isinstance(type, TileType) and type.level == "tile" for type in types):
         return "tile"

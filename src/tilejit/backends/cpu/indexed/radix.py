@@ -1,7 +1,8 @@
 """Sorting by the digits of unsigned keys, the lowest first: stable, and in as many passes as a key has digits.
 
 Keys have the order of the elements (ops/order.py). Where somebody asks for the indices they move along with the keys; the values come from
-the keys. The first k of an order need no full sort: the first elements of blocks tell which blocks have any of them.
+the keys, which is why those of -0.0 and 0.0 differ and become one only where they are compared. The first k of an order need no full sort: the
+first elements of blocks tell which blocks have any of them.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ def _element(e: Emitter, dtype: DType, key: Value, reverse: bool) -> Value:
     return key if dtype.llvm == type else convert(e, "bitcast", key, dtype.llvm)
 
 
+def _zeros_joined(e: Emitter, key: Value) -> Value:
+    """The key of a float as it counts in the order: that of -0.0, or of 0.0 where the order is reversed, is that of its neighbour."""
+    bits = int(element_of(key.type)[1:])
+    lower = icmp(e, "eq", key, constant(key.type, (1 << (bits - 1)) - 1))
+    return binary(e, "add", key, convert(e, "zext", lower, key.type))
+
+
 def _infinity(dtype: DType) -> int:
     """The bits of infinity: anything above them is no number."""
     mantissa = {32: 23, 16: 7 if dtype is BF16 else 10, 64: 52}[dtype.bits]
@@ -71,12 +79,21 @@ def _infinity(dtype: DType) -> int:
 class _Room:
     """Scratch memory of a sort: keys and indices twice, and counters."""
 
-    type: str
+    dtype: DType
     keys: tuple[Value, Value]
     marks: tuple[Value, Value] | None
     counters: Value
     digits: tuple[tuple[int, int], ...]
     """Shift and width of each digit."""
+
+    @property
+    def type(self) -> str:
+        """The type of a key."""
+        return f"i{self.dtype.bits}"
+
+    def digit(self, e: Emitter, key: Value, place: int) -> Value:
+        shift, width = self.digits[place]
+        return _digit(e, _zeros_joined(e, key) if self.dtype.is_float else key, shift, width)
 
     def counter(self, e: Emitter, place: int) -> Value:
         return e.offset(self.counters, sum(1 << width for _, width in self.digits[:place]), "i32")
@@ -88,7 +105,7 @@ def _room(f: FunctionWriter, dtype: DType, count: Index, with_marks: bool, span:
     digits = tuple((shift, min(width, bits - shift)) for shift in range(0, bits, width))
     keys = tuple(f.allocate(e.mul(count, bits // 8), span) for _ in range(2))
     marks = tuple(f.allocate(e.mul(count, 4), span) for _ in range(2)) if with_marks else None
-    return _Room(f"i{bits}", keys, marks, f.allocate(4 * sum(1 << width for _, width in digits), span), digits)  # type: ignore[arg-type]
+    return _Room(dtype, keys, marks, f.allocate(4 * sum(1 << width for _, width in digits), span), digits)  # type: ignore[arg-type]
 
 
 def _digit(e: Emitter, key: Value, shift: int, width: int) -> Value:
@@ -109,10 +126,15 @@ def _count(e: Emitter, counter: Value, by: Value) -> Value:
     return old
 
 
+def _count_key(e: Emitter, room: _Room, key: Value) -> None:
+    for place in range(len(room.digits)):
+        _count(e, room.counter(e, place), room.digit(e, key, place))
+
+
 def _sort(e: Emitter, room: _Room, count: Index) -> int:
     """Pass by pass, from one half of the room to the other; which half holds the result."""
     side, size = 0, int(room.type[1:]) // 8
-    for place, (shift, width) in enumerate(room.digits):
+    for place, (_, width) in enumerate(room.digits):
         counter = room.counter(e, place)
         with e.loop(0, 1 << width, carried=[Value("0", "i32")], name="place") as loop:
             at = e.offset(counter, loop.iv, "i32")
@@ -121,7 +143,7 @@ def _sort(e: Emitter, room: _Room, count: Index) -> int:
             loop.next = [binary(e, "add", loop.carried[0], here)]
         with e.loop(0, count, name="pass") as loop:
             key = e.load(room.type, e.offset(room.keys[side], loop.iv, room.type), size)
-            to = convert(e, "zext", _count(e, counter, _digit(e, key, shift, width)), "i64")
+            to = convert(e, "zext", _count(e, counter, room.digit(e, key, place)), "i64")
             e.store(key, e.offset(room.keys[1 - side], to, room.type), size)
             if room.marks is not None:
                 mark = e.load("i32", e.offset(room.marks[side], loop.iv, "i32"), 4)
@@ -164,8 +186,7 @@ def write_sort(f: FunctionWriter, op: d.ApplyOp) -> None:
             with e.loop(0, count, name="read") as loop:
                 key = _key(e, dtype, load_cell(e, source, address(e, source, [*row, loop.iv])), reverse)
                 _keep(e, room, key, loop.iv, loop.iv)
-                for place, (shift, width) in enumerate(room.digits):
-                    _count(e, room.counter(e, place), _digit(e, key, shift, width))
+                _count_key(e, room, key)
             _give(e, room, _sort(e, room, count), results, row, count, dtype, reverse)
 
 
@@ -205,8 +226,7 @@ def _count_keys(e: Emitter, room: _Room, count: Index) -> None:
     _clear(e, room)
     with e.loop(0, count, name="count") as loop:
         key = e.load(room.type, e.offset(room.keys[0], loop.iv, room.type), int(room.type[1:]) // 8)
-        for place, digit in enumerate(room.digits):
-            _count(e, room.counter(e, place), _digit(e, key, *digit))
+        _count_key(e, room, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +260,7 @@ class _Choice:
         _count_keys(e, room, count // block)
         side = _sort(e, room, count // block)
         border = e.load(room.type, e.offset(room.keys[side], wanted - 1, room.type), size)
+        border = _zeros_joined(e, border) if room.dtype.is_float else border
         with e.loop(0, count // block, carried=[Value("0", "i64")], name="near") as loop:
             near = icmp(e, "ule", e.load(room.type, e.offset(firsts, loop.iv, room.type), size), border)
             start = e.mul(loop.iv, block)

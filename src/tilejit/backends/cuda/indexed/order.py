@@ -23,7 +23,8 @@ def _key(body: Body, text: str, dtype: DType, descending: bool) -> str:
     if dtype.is_float:
         wide = out.let("number", elementwise.widen(out, text, dtype))
         raw = f"{text}.to(tl.int{bits}, bitcast=True).to({carrier})"
-        made = f"{out.helper('order_of_bits')}(tl.where({wide} != {wide}, {_NAN[bits]}, {raw}).to({carrier}), {bits})"
+        number = f"tl.where({wide} == 0, 0, {raw})"  # both zeros are one
+        made = f"{out.helper('order_of_bits')}(tl.where({wide} != {wide}, {_NAN[bits]}, {number}).to({carrier}), {bits})"
     else:
         made = f"{text}.to({carrier})" if dtype.kind == "uint" else f"({text}.to({carrier}) ^ {elementwise.constant(-(1 << (bits - 1)), _CARRIERS[bits])})"
     return f"(~{made})" if descending else made
