@@ -127,10 +127,11 @@ class Statements(Assignments):
         shorts = [(name, short) for name, value in held.items() if name not in self.inlined and (short := literal(value)) is not None]
         return [at(ast.Assign([ast.Name(name, ast.Store())], relocated(short, place)), place) for name, short in shorts]
 
-    def _undecided_block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a loop, or of a branch that the run decides."""
+    def _undecided_block(self, body: Sequence[ast.stmt], turns: bool = False) -> list[ast.stmt]:
+        """The statements of a loop (`turns`), or of a branch that the run decides."""
         self.undecided += 1
         outer, self.blocks = self.blocks, (*self.blocks, next(self._block_numbers))
+        self.loops |= set(self.blocks[-1:] if turns else ())
         around, self.fresh_lists = self.fresh_lists, set()
         spelled = self.spelled
         try:
@@ -171,7 +172,7 @@ class Statements(Assignments):
         inlined = self._enter_loop(node)
         target = self._loop_target(node.target, node.iter)
         outside = dict(self.env)
-        body = self._undecided_block(node.body)
+        body = self._undecided_block(node.body, turns=True)
         self._refuse_other_types(node, outside)
         self._leave_loop(node, inlined)
         orelse = self.block(node.orelse) if node.orelse else []
@@ -252,7 +253,7 @@ class Statements(Assignments):
         assert isinstance(node, ast.While)
         inlined = self._enter_loop(node)
         test = self._perhaps(node.test)[0]
-        body = self._undecided_block(node.body)
+        body = self._undecided_block(node.body, turns=True)
         self._leave_loop(node, inlined)
         orelse = self.block(node.orelse) if node.orelse else []
         return [at(ast.While(test, body, orelse), node)]
