@@ -68,8 +68,10 @@ class Statements(Assignments):
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         rule = _RULES.get(type(node))
-        if rule is None:
+        if isinstance(node, ast.Pass | ast.Break | ast.Continue):
             return [copy.deepcopy(node)]
+        if rule is None:
+            raise self.not_of_kernels(node)  # before what it was to bind is missed
         before = self._bound_anew(node)
         around = self.kept, self.issued, self.first, self.in_order, self.outermost
         self.kept, self.issued, start = [], {}, _start(node)
@@ -392,4 +394,4 @@ _RULES: dict[type[ast.stmt], str] = {
     ast.Assert: "asserted",
     ast.Delete: "deleted",
 }
-"""The method that rewrites each kind of statement; others are left to the front end, which refuses them."""
+"""The method that rewrites each kind of statement."""
