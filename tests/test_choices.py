@@ -293,3 +293,18 @@ def test_scatter_update_changes_its_tensor() -> None:
     updates(table, np.array([[4, 1]], np.int32), new)
     np.testing.assert_array_equal(table[[4, 1]], new)
     assert not table[[0, 2, 3]].any()
+
+
+@pl.jit
+def turned_before_a_write(x: pl.Tensor):
+    t = x * 1.0
+    turned, whole = pl.permute(t, [2, 0, 1]), pl.permute(t, [0, 1, 2])
+    t[:] = 0.0
+    return turned, whole
+
+
+def test_permute_makes_a_result_of_its_own_where_it_changes_the_order() -> None:
+    x = np.random.default_rng(4).standard_normal((2, 3, 4), np.float32)
+    turned, whole = turned_before_a_write(x)
+    np.testing.assert_array_equal(turned, x.transpose(2, 0, 1))
+    assert not whole.any()

@@ -43,6 +43,12 @@ class Span:
     def filename(self) -> str:
         return self.source.filename
 
+    @property
+    def text(self) -> str:
+        """What the author wrote there; nothing where that is more than a line, or not at hand."""
+        line = self.source.line(self.line) if self.line == self.end_line else None
+        return line[self.column - 1 : self.end_column - 1] if line is not None else ""
+
     def __str__(self) -> str:
         return f"{self.filename}:{self.line}:{self.column}"
 

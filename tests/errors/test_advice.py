@@ -12,6 +12,7 @@ import pytest
 import tilejit.language as pl
 from tilejit.errors import ParserTypeError, ShapeError, TilejitError
 from tilejit.frontend import foreign
+from tilejit.jit.function import JITFunction
 
 X = np.random.default_rng(0).standard_normal((4, 8), np.float32)
 
@@ -88,3 +89,38 @@ def test_two_symbols_may_be_made_in_one_statement() -> None:
         doubled(X[:rows, :columns].copy(), out)
         np.testing.assert_array_equal(out, 2 * X[:rows, :columns])
     assert doubled.cache_info().entries == 1
+
+
+@pl.jit
+def either(x: pl.Tensor):
+    return x * (x[0, 0] or 4)
+
+
+@pl.jit
+def both(x: pl.Tensor):
+    return x * (x[0, 0] and x[0, 1])
+
+
+@pl.jit
+def either_as_said(x: pl.Tensor):
+    return x * (x[0, 0] if x[0, 0] != 0 else 4)
+
+
+@pl.jit
+def both_as_said(x: pl.Tensor):
+    return x * (x[0, 1] if x[0, 0] != 0 else x[0, 0])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said", "right", "wanted"),
+    [
+        (either, "x[0, 0] if x[0, 0] != 0 else 4", either_as_said, lambda x: x * (x[0, 0] or 4)),
+        (both, "x[0, 1] if x[0, 0] != 0 else x[0, 0]", both_as_said, lambda x: x * (x[0, 0] and x[0, 1])),
+    ],
+)
+def test_what_is_said_of_numbers_under_and_and_or_works(wrong: JITFunction, said: str, right: JITFunction, wanted: Callable[[np.ndarray], np.ndarray]) -> None:
+    with pytest.raises(ParserTypeError) as caught:
+        wrong(X)
+    assert f"as a number `{said}`" in (caught.value.hint or "")
+    for x in (X, X * np.arange(8, dtype=np.float32)):
+        np.testing.assert_allclose(right(x), wanted(x), rtol=1e-6)

@@ -300,3 +300,19 @@ def test_shapes_of_results_follow_from_windows_and_reshapes(platform: str) -> No
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
     with pytest.raises(ShapeError, match="dim 0 is -1"):
         steps(data(0, 4))
+
+
+def test_the_shape_of_a_result_of_what_a_loop_changes_follows_from_its_extents(platform: str) -> None:
+    @pl.jit
+    def turned_over(x: pl.Tensor[[M, 7], pl.FP32]):
+        n = x.shape[0]
+        t = x * 1.0
+        for i in pl.range(n // 2):
+            first = t[i] + 0.0
+            t[i] = t[n - 1 - i]
+            t[n - 1 - i] = first
+        return t.reshape(-1)
+
+    for rows in (5, 1, 8):
+        x = data(rows, 7)
+        np.testing.assert_array_equal(turned_over(x), x[::-1].reshape(-1))

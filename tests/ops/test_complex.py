@@ -12,6 +12,7 @@ import pytest
 
 import tilejit.language as pl
 from tests.ops.harness import value
+from tilejit import RunConfig
 from tilejit.dtypes import COMPLEX64
 from tilejit.ops import table
 
@@ -75,3 +76,17 @@ def test_compiled_quotients_are_those_of_numpy_also_of_zeros_infinities_and_numb
         quotient(x, divisor, out)
         with np.errstate(all="ignore"):
             np.testing.assert_array_equal(out.view(np.float32), (x / divisor).view(np.float32))
+
+
+@pl.jit
+def spread(x: pl.Tensor, variance: pl.Out[pl.Tensor], deviation: pl.Out[pl.Tensor]):
+    variance[:] = x.var(axis=0)
+    deviation[:] = pl.std(x, axis=1, ddof=1)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "reference"])
+def test_how_far_numbers_lie_apart_is_real(platform: str) -> None:
+    variance, deviation = spread(X, config=RunConfig(platform=platform))
+    assert variance.dtype == deviation.dtype == np.float32
+    np.testing.assert_allclose(variance, X.var(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(deviation, X.std(axis=1, ddof=1), rtol=1e-5)

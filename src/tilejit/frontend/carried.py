@@ -15,6 +15,7 @@ from tilejit.frontend import late
 from tilejit.frontend.context import Context
 from tilejit.frontend.joins import bind_result, name_hint, unite, unite_carried
 from tilejit.frontend.merge import Conflict, Part, as_operand, is_literal, leaves, match, rebuild, value_type, widened
+from tilejit.frontend.refusals import LISTS_IN_LOOPS
 from tilejit.frontend.values import Binding, Perhaps, Undefined, YieldRecord, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.names import name_value
@@ -96,9 +97,9 @@ def _conflict(ctx: Context, name: str, conflict: Conflict, scope: dict[str, Bind
     inside, outside = scope.get(name), ctx.scope.get(name)
     known = [binding for binding in (outside, inside) if binding is not None and not isinstance(binding.value, Perhaps)]
     where = [f"line {binding.span.line}: {describe_value(binding.value)}" for binding in known]
-    error = ParserTypeError(
-        f"`{name}` changes its type in the loop: {conflict}", where=where, help="keep one type for a name that a loop carries, or use another name"
-    )
+    lengths = {len(binding.value) for binding in known if isinstance(binding.value, tuple | list)}
+    help = LISTS_IN_LOOPS if len(lengths) > 1 else "keep one type for a name that a loop carries, or use another name"
+    error = ParserTypeError(f"`{name}` changes its type in the loop: {conflict}", where=where, help=help)
     error.span = inside.span if inside is not None else ctx.span(node)
     raise error
 

@@ -203,7 +203,8 @@ class Context(Scalars):
         """The value of an expression that must have one."""
         value = self.evaluate(node)
         if isinstance(value, NoValue):
-            self.fail(ParserTypeError, f"`{value.function}` has no return value", node, help="call it as a statement, or let it return something")
+            name = (self.span(node.func).text if isinstance(node, ast.Call) else "") or value.function
+            self.fail(ParserTypeError, f"`{name}` has no return value", node, help="call it as a statement, or let it return something")
         return value
 
     def test(self, node: ast.expr, what: str) -> SSAValue | bool:

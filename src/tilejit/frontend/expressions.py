@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import cast
 
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import branches, buffers, calls, composing, fold, foreign, masks, subscripts
+from tilejit.frontend import branches, buffers, calls, composing, flags, fold, foreign, masks, subscripts
 from tilejit.frontend.context import SILENT, Context
 from tilejit.frontend.guards import may_fail
 from tilejit.frontend.values import (
@@ -265,40 +264,6 @@ def _both(ctx: Context, left: object, right: object, node: ast.AST) -> object:
     return other if static else False
 
 
-def _boolean(ctx: Context, node: ast.BoolOp) -> object:
-    absorbing = isinstance(node.op, ast.Or)
-    values: list[object] = []
-    for position, item in enumerate(node.values):
-        if position and may_fail(item) and not all(map(is_static, values)):
-            return _guarded(ctx, node, values, position)
-        value = ctx.value(item)
-        values.append(value)
-        if not isinstance(value, SSAValue) and bool(value) is absorbing:
-            break  # Decided while compiling: as in Python, the rest is not looked at.
-    if not any(isinstance(value, SSAValue) for value in values):  # of a container only the size counts
-        return values[-1]
-    word = "and" if isinstance(node.op, ast.And) else "or"
-    conditions = [ctx.condition(value, f"an operand of `{word}`") for value in values]
-    if any(isinstance(c, bool) and c is absorbing for c in conditions):
-        return absorbing
-    live = [c for c in conditions if not isinstance(c, bool)]
-    result = live[0]
-    for value in live[1:]:
-        result = ctx.scalar_op("and_" if word == "and" else "or_", result, value)
-    return result
-
-
-def _guarded(ctx: Context, node: ast.BoolOp, values: Sequence[object], position: int) -> object:
-    """`i < n and x[i] > 0`: what follows the first operands is looked at only where they leave it open."""
-    word, absorbing = ("or", True) if isinstance(node.op, ast.Or) else ("and", False)
-    conditions = [ctx.condition(value, f"an operand of `{word}`") for value in values]
-    first = functools.reduce(lambda one, other: ctx.scalar_op(f"{word}_", one, other), [c for c in conditions if not isinstance(c, bool)])
-    later = node.values[position:]
-    rest = later[0] if len(later) == 1 else ast.copy_location(ast.BoolOp(node.op, later), node)
-    sides = (lambda: ctx.value(rest)), (lambda: absorbing)
-    return branches.choose(ctx, first, *(sides[::-1] if absorbing else sides))
-
-
 def _conditional(ctx: Context, node: ast.IfExp) -> object:
     condition = ctx.test(node.test, "the condition")
     if isinstance(condition, bool):
@@ -367,7 +332,7 @@ _HANDLERS: dict[type[ast.expr], Callable[..., object]] = {
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
     ast.Compare: _compare,
-    ast.BoolOp: _boolean,
+    ast.BoolOp: flags.boolean,
     ast.IfExp: _conditional,
     ast.Tuple: _tuple,
     ast.List: _list,

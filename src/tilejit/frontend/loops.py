@@ -12,6 +12,7 @@ from tilejit.frontend import carried, lanes, regions
 from tilejit.frontend.context import Context
 from tilejit.frontend.desugar import break_flag
 from tilejit.frontend.markers import arguments
+from tilejit.frontend.refusals import plain_range
 from tilejit.frontend.values import Binding, describe_value, static_integer
 from tilejit.ops import public, table
 from tilejit.types.scopes import Marker
@@ -51,9 +52,8 @@ def for_(ctx: Context, node: ast.For) -> None:
 def _not_a_loop(ctx: Context, node: ast.For, function: object) -> NoReturn:
     text = ast.unparse(node.iter)
     if function is range:
-        arguments_text = text[text.index("(") :]
-        help = f"write pl.range{arguments_text} for a loop at run time, or pl.unroll{arguments_text} to expand it while compiling"
-        ctx.fail(UnsupportedFeatureError, "plain `range` is not a loop of the language", node.iter, help=help)
+        assert isinstance(node.iter, ast.Call)
+        raise ctx.locate(plain_range(node.iter), node.iter)
     ctx.fail(
         UnsupportedFeatureError, f"cannot loop over `{text}`", node.iter, help="loops are pl.range, pl.parallel, pl.unroll, pl.pipeline, pl.while_, pl.spmd"
     )

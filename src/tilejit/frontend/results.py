@@ -109,8 +109,10 @@ def _extent(value: SSAValue, axis: int) -> object:
     dim = type.shape[axis]
     if isinstance(dim, int):
         return dim
+    if dim != ANY:
+        return ("dim", dim)  # whoever made the value: parameters carry the symbol
     if isinstance(value, BlockArgument):
-        return ("dim", dim) if dim != ANY and isinstance(maker.parent_op(), d.FuncOp) else None
+        return None
     if isinstance(maker, d.CreateOp | d.ViewOp):
         return _computed(maker.extents[sum(isinstance(extent, str) for extent in type.shape[:axis])])
     if isinstance(maker, d.WindowOp):

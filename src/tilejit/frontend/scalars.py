@@ -29,6 +29,9 @@ from tilejit.types.values import ScalarType
 if TYPE_CHECKING:
     from tilejit.frontend.context import Parameter, ProgramScope
 
+COMPARED = "compare it: `x != 0`"
+"""How a number becomes a flag."""
+
 
 class Scalars:
     """Makes SSA values of what expressions evaluate to."""
@@ -95,10 +98,10 @@ class Scalars:
             if isinstance(type, ScalarType) and type.dtype is BOOL:
                 return value
             of_many = "masks combine with & | ~, and pl.any or pl.all makes one flag of them; x[i, j] reads one element"
-            help = "compare it: `x != 0`" if isinstance(type, ScalarType) else of_many
+            help = COMPARED if isinstance(type, ScalarType) else of_many
             raise ParserTypeError(f"{what} must be a BOOL scalar, got {type}", help=help)
         if is_number(value) and number_dtype(value) is not BOOL:
-            raise ParserTypeError(f"{what} must be a BOOL, got the number {describe_value(value)}", help="compare it: `x != 0`")
+            raise ParserTypeError(f"{what} must be a BOOL, got the number {describe_value(value)}", help=COMPARED)
         return bool(value)
 
     def symbol_value(self, symbol: DynVar) -> SSAValue:

@@ -168,10 +168,18 @@ def mean(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) ->
 def _variance(k: Kit, value: Handle, axis: object, keepdims: object, ddof: object) -> Handle:
     if not isinstance(ddof, int) or isinstance(ddof, bool):
         raise ArgumentError(f"{k.title} takes an integer as `ddof`, got {ddof!r}", help="0 divides by the number of elements, 1 by one less")
-    require_values(k, value, NUMBERS)
+    require_values(k, value, [*NUMBERS, COMPLEX64])
     exact = _in_single(k, value)
     apart = k("sub", exact, _average(k, exact, axis, True))
-    return _average(k, k("mul", apart, apart), axis, keepdims, ddof)
+    return _average(k, _squared(k, apart), axis, keepdims, ddof)
+
+
+def _squared(k: Kit, value: Handle) -> Handle:
+    """The square of a number, or of how far a complex one is from zero."""
+    if k.type(value).dtype is not COMPLEX64:
+        return k("mul", value, value)
+    parts = (k("real", value), k("imag", value))
+    return k("add", *(k("mul", part, part) for part in parts))
 
 
 _SPREAD = "(input, axis=None, keepdims=False, ddof=0)"

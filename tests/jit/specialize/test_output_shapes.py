@@ -248,6 +248,18 @@ def the_first_rows(x: pl.Tensor, out: pl.Out[pl.Tensor]):
             pl.store(pl.load(x, [i * 4, 0], [4, 32], clamp=True), [i * 4, 0], out)
 
 
+@pl.jit
+def by_another_output(x: pl.Tensor, out: pl.Out[pl.Tensor], between: pl.Out[pl.Tensor]):
+    between[:] = x[1:] * 2.0
+    out[:] = between.T + 1.0
+
+
+def test_an_output_that_is_computed_from_another_has_its_shape() -> None:
+    out, between = by_another_output(X)
+    np.testing.assert_array_equal(between, X[1:] * 2)
+    np.testing.assert_array_equal(out, (X[1:] * 2).T + 1)
+
+
 CUT = [
     (clamped, lambda x: 2 * x),
     (turned, lambda x: x.T),

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from tilejit.errors import ParserTypeError, TilejitError, UnsupportedFeatureError, in_body
 from tilejit.frontend import fold
+from tilejit.frontend.refusals import LISTS_IN_LOOPS
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
@@ -129,7 +130,13 @@ class Calls(Operators):
 
     def _refuse_lost_change(self, node: ast.Call) -> None:
         """`a.append(3)` of a list that the run decides on: nothing here could follow it."""
-        owner = self.fold(node.func.value)[1] if isinstance(node.func, ast.Attribute) and node.func.attr in LISTS else RuntimeValue()
+        if not isinstance(node.func, ast.Attribute) or node.func.attr not in LISTS:
+            return
+        owner = self.fold(node.func.value)[1]
+        if isinstance(owner, Items):
+            kind = "dict" if owner.is_dict else "list"
+            what = f"`{ast.unparse(node)}` changes a {kind} of values of the run, which has other names or is changed in ways that cannot be followed"
+            raise self.located(NeedsTurns(what, help=self._made_anew(node.func.value, kind, node.func.attr in GROWING)), node)
         if not isinstance(owner, BufferType | TileType | RuntimeValue):
             what = f"`{ast.unparse(node)}` changes a list or dict of which only the run knows which it is, or what is in it"
             raise self.located(NeedsTurns(what, help="change it before the run decides, or make it in one expression"), node)
@@ -150,10 +157,18 @@ class Calls(Operators):
     def kept_at_run_time(self, node: ast.expr | ast.stmt, owner: ast.expr, kind: str, values: Sequence[Abstract]) -> TilejitError:
         """A value of the run for a list that is known while compiling: that would no longer know what is in it."""
         turns = self.undecided or any(isinstance(value, RuntimeValue) and value.unrolled for value in values)
-        name = ast.unparse(owner)
         what = f"`{ast.unparse(node)}` puts what only the run knows into a {kind} that is known while compiling"
-        help = f"write {name} = [*{name}, …]" if kind == "list" else "use names, or a tuple of them"
-        return self.located((NeedsTurns if turns else UnsupportedFeatureError)(what, help=help), node)
+        return self.located((NeedsTurns if turns else UnsupportedFeatureError)(what, help=self._made_anew(owner, kind, isinstance(node, ast.Call))), node)
+
+    def _made_anew(self, owner: ast.expr, kind: str, grows: bool) -> str:
+        """How to do without a change of a list or dict: by a new one, where no loop of the run stands between this place and where its name was bound."""
+        name = ast.unparse(owner)
+        binding = self.bound_in.get(owner.id) if isinstance(owner, ast.Name) else None
+        around = self.blocks[len(binding.blocks) if binding is not None else 0 :]
+        if not self.loops.isdisjoint(around):
+            return LISTS_IN_LOOPS
+        new = f"{{**{name}, …}}" if kind == "dict" else f"[*{name}, …]" if grows else "[…]"
+        return f"make a new one, {name} = {new}, " + ("on all ways of the branch" if around else "and use that from then on; a helper returns it")
 
     def _runs_while_compiling(self, node: ast.Call, values: Sequence[Abstract]) -> TilejitError:
         """A Python function that is called with what only exists at run time."""

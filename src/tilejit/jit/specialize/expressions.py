@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from tilejit import ops
-from tilejit.errors import ParserTypeError, ShapeError, UndefinedVariableError, did_you_mean, in_body
+from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend import fold
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.reads.questions import MISSING
@@ -80,12 +80,17 @@ class Expressions(Walk):
         if value is MISSING:
             inner = next((part for part in self.definition.tree.nodes[1:] if isinstance(part, ast.FunctionDef) and part.name == node.id), None)
             if inner is not None:
-                from tilejit.frontend.statements import unsupported  # what compiles; a cache hit does not come here
-
-                raise unsupported(inner).located(self.definition.span(inner)) from None
+                raise self.not_of_kernels(inner)
             help = did_you_mean(node.id, [*self.definition.local_names, *self.definition.visible_names()])
             raise UndefinedVariableError(f"`{node.id}` is not defined", span=self.definition.span(node), help=help) from None
         return self._captured(same, value, node)
+
+    def not_of_kernels(self, node: ast.stmt) -> TilejitError:
+        """The refusal of a statement that kernels do not have."""
+        from tilejit.frontend.statements import unsupported  # what compiles; a cache hit does not come here
+
+        error = unsupported(node)
+        return in_body(type(error))(error.message, span=self.definition.span(node), help=error.hint)
 
     def _typed_scalar(self, node: ast.Name) -> Folded | None:
         """A specialised scalar of a float type other than FP32, which a bare literal would lose."""

@@ -179,10 +179,16 @@ class _Watching(Statements):
             writes.note_dtype(value)
             if shaped and writes.whole is None:
                 writes.whole, writes.whole_place = value, target
+                self._now_known(target.value.id, value)
             elif not shaped and not isinstance(value, Static | RuntimeValue):
                 writes.note(target, (), value)
             return  # a number says nothing of the shape
         writes.note(target, self._window_ends(parts, value), value)
+
+    def _now_known(self, name: str, written: BufferType | TileType) -> None:
+        """`p[:] = x * 2.0; out[:] = p + 1.0`: an output has the shape of what was written into it from then on."""
+        annotation = self.definition.param(name).tensor
+        self.env[name] = BufferType(written.shape, (annotation.dtype if annotation is not None else None) or written.dtype)
 
     def _window_ends(self, parts: Sequence[ast.expr], value: Abstract) -> list[End]:
         sizes: list[tuple[Dim, Dim] | None] = list(zip(value.valid, value.shape, strict=True)) if isinstance(value, BufferType | TileType) else []

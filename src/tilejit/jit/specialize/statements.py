@@ -68,8 +68,10 @@ class Statements(Assignments):
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         rule = _RULES.get(type(node))
-        if rule is None:
+        if isinstance(node, ast.Pass | ast.Break | ast.Continue):
             return [copy.deepcopy(node)]
+        if rule is None:
+            raise self.not_of_kernels(node)  # before what it was to bind is missed
         before = self._bound_anew(node)
         around = self.kept, self.issued, self.first, self.in_order, self.outermost
         self.kept, self.issued, start = [], {}, _start(node)
@@ -127,10 +129,11 @@ class Statements(Assignments):
         shorts = [(name, short) for name, value in held.items() if name not in self.inlined and (short := literal(value)) is not None]
         return [at(ast.Assign([ast.Name(name, ast.Store())], relocated(short, place)), place) for name, short in shorts]
 
-    def _undecided_block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a loop, or of a branch that the run decides."""
+    def _undecided_block(self, body: Sequence[ast.stmt], turns: bool = False) -> list[ast.stmt]:
+        """The statements of a loop (`turns`), or of a branch that the run decides."""
         self.undecided += 1
         outer, self.blocks = self.blocks, (*self.blocks, next(self._block_numbers))
+        self.loops |= set(self.blocks[-1:] if turns else ())
         around, self.fresh_lists = self.fresh_lists, set()
         spelled = self.spelled
         try:
@@ -171,7 +174,7 @@ class Statements(Assignments):
         inlined = self._enter_loop(node)
         target = self._loop_target(node.target, node.iter)
         outside = dict(self.env)
-        body = self._undecided_block(node.body)
+        body = self._undecided_block(node.body, turns=True)
         self._refuse_other_types(node, outside)
         self._leave_loop(node, inlined)
         orelse = self.block(node.orelse) if node.orelse else []
@@ -252,7 +255,7 @@ class Statements(Assignments):
         assert isinstance(node, ast.While)
         inlined = self._enter_loop(node)
         test = self._perhaps(node.test)[0]
-        body = self._undecided_block(node.body)
+        body = self._undecided_block(node.body, turns=True)
         self._leave_loop(node, inlined)
         orelse = self.block(node.orelse) if node.orelse else []
         return [at(ast.While(test, body, orelse), node)]
@@ -391,4 +394,4 @@ _RULES: dict[type[ast.stmt], str] = {
     ast.Assert: "asserted",
     ast.Delete: "deleted",
 }
-"""The method that rewrites each kind of statement; others are left to the front end, which refuses them."""
+"""The method that rewrites each kind of statement."""

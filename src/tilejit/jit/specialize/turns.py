@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tilejit.errors import UnsupportedFeatureError, in_body
+from tilejit.frontend.refusals import plain_range
 from tilejit.jit.specialize.iterate import Source, check_unchanged, iterated
 from tilejit.jit.specialize.order import named_before
 from tilejit.jit.specialize.values import Static
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
     """The turns of a loop over what is known while compiling; None: it is another loop."""
     if isinstance(node.iter, ast.Call) and isinstance(callee := body.fold(node.iter.func)[1], Static) and callee.value is range:
-        return None  # refused: whether it should run or be expanded is for the author to say
+        raise in_body(type(refused := plain_range(node.iter)))(refused.message, span=body.definition.span(node.iter), help=refused.hint)
     if isinstance(node.iter, ast.Call) and body.is_marker(node.iter.func):
         return None
     bound = {part.id for inner in (node.target, *node.body) for part in ast.walk(inner) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}

@@ -83,6 +83,8 @@ class Walk(Objects):
         self.bound_in: dict[str, Binding] = {}
         self.blocks: tuple[int, ...] = ()
         """The blocks around this place that the run may skip or repeat, from outside in."""
+        self.loops: set[int] = set()
+        """Those of the blocks so far that the run may repeat."""
         self.undecided = 0
         """How many loops and branches are around that run, or not, when the kernel does."""
         self.made: dict[int, tuple[object, int]] = {}
