@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import platform
+import os
 import struct
 import sys
 from functools import cache
@@ -13,7 +13,7 @@ FLUSHED_OPERANDS, FLUSHED_RESULTS, ROUNDING = 0x0040, 0x8000, 0x6000
 """Bits of x86-64's MXCSR that change results."""
 MASK = FLUSHED_OPERANDS | FLUSHED_RESULTS | ROUNDING
 _MXCSR_AT = 28
-"""Where glibc keeps it in a `fenv_t` of x86-64."""
+"""Where C libraries of Linux keep it in a `fenv_t` of x86-64."""
 
 # Not as literals: Python would compute with those when it compiles this file, and read the first one under the mode of then.
 _denormal, _least, _half, _one, _little = struct.unpack("<5d", struct.pack("<5q", 1, 1 << 52, 0x3FE << 52, 0x3FF << 52, 0x380 << 52))
@@ -46,5 +46,7 @@ def _asked() -> int:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    known = sys.platform == "linux" and platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
-    return ctypes.CDLL("libm.so.6") if known else None
+    try:
+        return ctypes.CDLL("libm.so.6") if sys.platform == "linux" and os.uname().machine == "x86_64" else None
+    except OSError:
+        return None
