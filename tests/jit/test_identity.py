@@ -221,3 +221,23 @@ def test_what_somebody_assigns_in_the_language_is_watched_like_a_value(make_kern
     assert called(make_kernel(text, pld=pld)) == 3.0
     with pytest.raises(StaleCaptureError, match="factor"):
         called(kernel)
+
+
+@pytest.mark.parametrize("lists_first", [True, False])
+@pytest.mark.parametrize("made", ["T[0:1]", "T + U"])
+def test_whether_a_list_is_made_anew_follows_what_makes_it(made: str, lists_first: bool, make_kernel: MakeKernel) -> None:
+    class Kept:
+        row: list[float] = [1.0]  # noqa: RUF012 (one list for all)
+
+        def __getitem__(self, key: object) -> list[float]:
+            return self.row
+
+        def __add__(self, other: object) -> list[float]:
+            return self.row
+
+    body = f"    a = {made}\n    b = {made}\n    out[:] = x + (1.0 if a is b else 2.0)\n"
+    kernel = make_kernel(f"@pl.jit(on_drift='recompile')\ndef k(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n{body}", T=[1.0], U=[])
+    names: Any = vars(kernel.definition.namespace)["globals"]
+    for are_lists in (lists_first, not lists_first, lists_first):
+        names |= {"T": [1.0], "U": []} if are_lists else {"T": Kept(), "U": Kept()}
+        assert [float(kernel(np.zeros((1, 4), np.float32))[0, 0]) for _ in range(3)] == [2.0 if are_lists else 1.0] * 3

@@ -89,8 +89,8 @@ def read_content(source: str, function: Callable[..., object]) -> tuple[Source, 
         return Source(source, "inline", None), None
     path = source
     try:
-        folder = None if os.path.isabs(source) else _folder(function)
-        place = source if os.path.isabs(source) else os.path.join(folder or os.getcwd(), source)
+        folder = _folder(function)
+        place = os.path.join(folder, source)
         path = os.path.realpath(place)
         with open(path, "rb") as file:
             raw = file.read()
@@ -101,13 +101,13 @@ def read_content(source: str, function: Callable[..., object]) -> tuple[Source, 
         raise SourceNotFoundError(f"the source {source!r} of {function.__name__}{shown}: {getattr(error, 'strerror', None) or error}") from None
     found = Source(decoded(raw, path), "path", path)
     # A place that starts at the working directory may be another one at the next call.
-    return found, Content(place, raw) if folder is not None or os.path.isabs(source) else None
+    return found, Content(place, raw) if os.path.isabs(place) else None
 
 
-def _folder(function: Callable[..., object]) -> str | None:
-    """The folder of the file that declares a function, if there is one."""
+def _folder(function: Callable[..., object]) -> str:
+    """The folder of the file that declares a function; empty, the working directory of now, if there is none. A script may be known by a relative name."""
     try:
         declared = inspect.getsourcefile(function)
     except TypeError:
         declared = None
-    return os.path.dirname(os.path.abspath(declared)) if declared and os.path.exists(declared) else None
+    return os.path.dirname(declared) if declared and os.path.exists(declared) else ""

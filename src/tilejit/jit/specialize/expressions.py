@@ -10,7 +10,7 @@ from typing import cast
 from tilejit import ops
 from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend import fold
-from tilejit.jit.reads.handles import holds_handle
+from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize import infer
@@ -19,7 +19,7 @@ from tilejit.jit.specialize.iterate import bundle_node, check_order, member, par
 from tilejit.jit.specialize.mappings import mapping
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, relocated
-from tilejit.jit.specialize.owned import taken_over
+from tilejit.jit.specialize.owned import kind_of, taken_over
 from tilejit.jit.specialize.symbols import Symbol
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, holds_object, literal, number_node
 from tilejit.jit.specialize.walk import Folded, NeedsTurns, Walk
@@ -206,7 +206,7 @@ class Expressions(Walk):
             if isinstance(value.value, tuple) and isinstance(place.value, int):
                 self._check_shape_index(node, place.value, len(cast("tuple[object, ...]", value.value)))
             found = self.item(node, value.value, place.value)
-            if type(place.value) is slice and type(self.specializer.trace.raw(value.value)) is list:
+            if type(place.value) is slice and is_handle(found) and kind_of(self, value.value) is list:
                 found = taken_over(self, found, node)
             return same, Static(found, local=value.local or place.local)
         return same, UNKNOWN

@@ -11,13 +11,13 @@ from typing import cast
 from tilejit.dtypes import BOOL
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.frontend import fold
-from tilejit.jit.reads.handles import holds_handle
+from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.plain import is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.iterate import check_order
 from tilejit.jit.specialize.nodes import at, evaluated
-from tilejit.jit.specialize.owned import taken_over
+from tilejit.jit.specialize.owned import kind_of, taken_over
 from tilejit.jit.specialize.typed import operated
 from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue, Static, Unknown, joined, without_value
 from tilejit.jit.specialize.walk import Folded
@@ -44,7 +44,7 @@ class Operators(Expressions):
             check_order(self, values[1], node)
         if any(map(holds_handle, values)) or (writes and not is_settled(values[1])):
             value = self.specializer.trace.ask("operator", type(op).__name__, *values, path=f"`{ast.unparse(node)}`")
-            if all(type(self.specializer.trace.raw(item)) in (list, dict, int) for item in values):
+            if is_handle(value) and all(any(kind_of(self, item) is one for one in (list, dict, int)) for item in values):
                 value = taken_over(self, value, node)
         else:
             value = evaluated(node, function, *values)

@@ -113,10 +113,11 @@ def is_fresh(function: object) -> bool:
 def taken_over(body: Expressions, value: object, node: ast.expr) -> object:
     """A list, dict or set that Python made for the kernel, as the kernel's own; its members are asked for, and those that are objects stay objects."""
     trace = body.specializer.trace
-    if not is_handle(value) or type(raw := trace.raw(value)) not in (list, dict, set) or len(cast("list[object]", raw)) > _MANY:
+    kind = kind_of(body, value) if is_handle(value) else None  # what other questions do not say
+    if not any(kind is one for one in (list, dict, set)) or cast("int", trace.ask("call", len, (value,), {})) > _MANY:
         return value
-    kind = trace.ask("call", type, (value,), {})  # what other questions do not say
     if kind is set:
+        raw = trace.raw(value)
         alike = any(all(type(item) is one for item in cast("set[object]", raw)) for one in (int, str))
         return {cast("Static", item).value for item in body.members(Static(trace.ask("call", sorted, (value,), {})), node)} if alike else value
     if kind is list:
@@ -125,6 +126,11 @@ def taken_over(body: Expressions, value: object, node: ast.expr) -> object:
     if kind is not dict or not is_plain(keys):
         return value
     return {key: trace.ask("item", value, key) for key in cast("tuple[object, ...]", keys)}
+
+
+def kind_of(body: Expressions, value: object) -> object:
+    """The class of a value, which is asked for where it is Python's."""
+    return body.specializer.trace.ask("call", type, (value,), {}) if is_handle(value) else type(value)
 
 
 def refuse_deed(body: Expressions, node: ast.Call, function: object, given: Sequence[object]) -> None:
