@@ -237,7 +237,8 @@ def test_whether_a_list_is_made_anew_follows_what_makes_it(made: str, lists_firs
 
     body = f"    a = {made}\n    b = {made}\n    out[:] = x + (1.0 if a is b else 2.0)\n"
     kernel = make_kernel(f"@pl.jit(on_drift='recompile')\ndef k(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n{body}", T=[1.0], U=[])
-    names: Any = vars(kernel.definition.namespace)["globals"]
+    function: Any = kernel.definition.function
+    names = function.__globals__
     for are_lists in (lists_first, not lists_first, lists_first):
         names |= {"T": [1.0], "U": []} if are_lists else {"T": Kept(), "U": Kept()}
         assert [float(kernel(np.zeros((1, 4), np.float32))[0, 0]) for _ in range(3)] == [2.0 if are_lists else 1.0] * 3
