@@ -63,6 +63,21 @@ def test_module_level_functions_are_tasks(platform: str) -> None:
     text_is_the_program(started, x44)
 
 
+def size_of(kernel: object) -> int:
+    return len(str(kernel))
+
+
+@pl.jit
+def told(x: pl.Tensor[[4, 4], pl.FP32], out: pl.Out[pl.Tensor[[4, 4], pl.FP32]]):
+    size = size_of(doubled)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(size)
+
+
+def test_a_python_function_may_be_given_a_module_level_function(platform: str) -> None:
+    np.testing.assert_allclose(told(x44), x44 + len(str(doubled)), rtol=1e-6)
+
+
 def width(step: int) -> int:
     return 2**step
 

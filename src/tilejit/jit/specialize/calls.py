@@ -70,7 +70,7 @@ class Calls(Operators):
             text, task = args[0]
             if isinstance(task, Static) and (helper := definition_of(task.value)) is not None:
                 raise self._unnamed(node.args[0], helper)
-            if isinstance(task, Static) and _is_program_function(task.value) and is_language(callee.value if isinstance(callee, Static) else None):
+            if isinstance(task, Static) and _is_program_function(task.value) and isinstance(callee, Static) and _starts_tasks(callee.value):
                 args[0] = self._external(task.value, text), task
         if isinstance(callee, Static) and isinstance(callee.value, OpFunction) and args:
             args[0] = self._handed_in(callee.value, node, args)
@@ -102,7 +102,7 @@ class Calls(Operators):
             return new, infer.apply_op(callee.value, [*map(self.opened, positional)], by_name, self.specializer.fresh)
         if callee.value is MARKERS["yield_"]:
             return new, yielded(positional)
-        if positional and isinstance(task := positional[0], Static) and _is_program_function(task.value):  # pl.submit
+        if _starts_tasks(callee.value) and positional and isinstance(task := positional[0], Static) and _is_program_function(task.value):
             results = _program_result(task.value, positional[1:])
             return new, Items((*(results.items if isinstance(results, Items) else (results,)), UNKNOWN))
         if callee.value is len and len(positional) == 1 and not named and isinstance(positional[0], Items):
@@ -348,6 +348,11 @@ def yielded(values: Sequence[Abstract]) -> Abstract:
 def _is_program_function(value: object) -> bool:
     """Whether a callee is a module-level `@pl.function`, told by name for the sake of cache hits."""
     return type(value).__name__ == "Function" and defining_module(value) == "tilejit.tile_ir.program"
+
+
+def _starts_tasks(value: object) -> bool:
+    """Whether a callee is `pl.submit` or its like."""
+    return any(value is MARKERS[name] for name in SUBMITS)
 
 
 def _program_result(function: Any, arguments: Sequence[Abstract]) -> Abstract:
