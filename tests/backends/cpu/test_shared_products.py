@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -11,9 +12,12 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import RunConfig
-from tilejit.backends.cpu.llvm.text import Emitter, Module
+from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
+from tilejit.backends.cpu.memory.storage import Array
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.teams.packed import plan_of
+from tilejit.backends.cpu.teams.product import Product
+from tilejit.backends.cpu.teams.squares import by_squares
 from tilejit.dtypes import FP32
 
 
@@ -67,6 +71,45 @@ def test_threads_do_not_change_a_bit(dtype: Any, chosen: dict[str, int], monkeyp
         assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
         wide = a.astype(np.float64) @ b.astype(np.float64)
         np.testing.assert_allclose(found[2], wide, rtol=1e-5, atol=0 if dtype is np.int8 else 1e-4 * k**0.5)
+
+
+MIDDLING = [(385, 256, 130), (500, 417, 333), (770, 300, 1100), (1000, 1000, 64)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16], ids=["f32", "bf16"])
+def test_panels_that_each_thread_packs_for_itself_change_no_bit(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the groups of rows, which follow the number of threads."""
+    config = RunConfig(schedule={"gemm FP32": {"own_bytes": 8 << 20}})
+    for m, n, k in MIDDLING:
+        a, b = operands(dtype, m, n, k)
+        c, sums, wide = np.zeros((m, n), np.float32), np.ones((m, n), np.float32), a.astype(np.float64) @ b.astype(np.float64)
+        monkeypatch.setenv("TILEJIT_NUM_THREADS", "1")
+        product(a, b, c, config=config)
+        added(a, b, sums, config=config)
+        np.testing.assert_allclose(c, wide, rtol=1e-5, atol=1e-4 * k**0.5)
+        np.testing.assert_allclose(sums, wide + 1, rtol=1e-5, atol=1e-4 * k**0.5)
+        for threads in ("2", "3", "4", "7", "8", "16", "33"):
+            monkeypatch.setenv("TILEJIT_NUM_THREADS", threads)
+            again, more = np.full((m, n), np.nan, np.float32), np.ones((m, n), np.float32)
+            product(a, b, again, config=config)
+            added(a, b, more, config=config)
+            assert np.array_equal(again, c) and np.array_equal(more, sums), (m, n, k, threads)
+
+
+def test_threads_pack_for_themselves_what_stays_in_their_caches() -> None:
+    module = Module()
+    schedule = replace(module.schedules.gemm(FP32), in_place=True, vectors=4, own_bytes=2 << 20)
+    kind = Elements.of(module, FP32)
+
+    def own(m: int, n: int, k: int, b: tuple[int, int] | None = None) -> bool:
+        places = ((m, n), (n, 1)), ((m, k), (k, 1)), ((k, n), b or (n, 1))
+        of_c, of_a, of_b = (Array(Value("%p", "ptr"), FP32, shape, strides, shape, frozenset()) for shape, strides in places)
+        return by_squares(Product(FP32, of_c, of_a, of_b, (), (m, n, k), False, None), kind, schedule)
+
+    assert own(512, 512, 512)
+    assert not own(2048, 2048, 2048), "the second cache does not hold what a thread would read"
+    assert not own(300, 512, 512) and not own(512, 200, 512), "packing would show"
+    assert not own(512, 512, 512, (1, 512)), "a transposed B takes longer to pack"
 
 
 @pl.jit

@@ -93,6 +93,8 @@ class GemmSchedule:
     least_columns: int
     least_rows: int
     """The least of each: below, packing the other operand anew for every stretch would show."""
+    own_bytes: int
+    """Where no more of A and B is read for a part of C, its thread packs for itself what it needs, which its second cache keeps for the most part; 0: never."""
     thin_rows: int
     """Up to this many rows every thread packs A, which is little, and its own columns of B as it needs them."""
 
@@ -158,7 +160,7 @@ def gemm(accumulator: DType) -> GemmSchedule:
         tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
         pieces=16, stream_pieces=32, stream_columns=128, deep_bytes=4 * _MIB, deep_columns=16384,
         deep_piece=512 if pages else 0, stream_depth=32 if pages else 64, asks=vectors == 4 and second < 2 * _MIB,
-        least_columns=128, least_rows=120, thin_rows=64,
+        least_columns=128, least_rows=120, own_bytes=2 * second, thin_rows=64,
     )  # fmt: skip
 
 
@@ -194,7 +196,9 @@ class Book(Choices):
 
 
 _POWERS_OF_TWO = ("lanes", "middle", "unroll", "stream_depth")
-_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows", "large_few_rows", "few_dots", "thin_rows", "deep_piece")
+_MAY_BE_NOTHING = frozenset(
+    "recompute stream_bytes prefetch_bytes direct_n direct_k few_rows large_few_rows few_dots own_bytes thin_rows deep_piece".split()
+)
 
 
 def _takes(chosen: Schedule, name: str, value: object) -> bool:

@@ -17,6 +17,7 @@ from tilejit.backends.cpu.teams import few_rows, team
 from tilejit.backends.cpu.teams.counts import nanoseconds, quotient, quotient_up, remainder
 from tilejit.backends.cpu.teams.packed import Plan, multiply_together, plan_of
 from tilejit.backends.cpu.teams.product import Product, captured
+from tilejit.backends.cpu.teams.squares import by_squares, share_squares
 from tilejit.passes.cost import CERTAIN_NS
 
 _BY_COLUMNS = ("stream", "dots")
@@ -74,6 +75,10 @@ def _share_variant(
     estimate = nanoseconds(e, size, across, k)
     single = all(extent == 1 for extent in product.batch)
     thin = isinstance(m, int) and m <= schedule.thin_rows and isinstance(n, int) and n >= schedule.pieces * schedule.least_columns
+    if variant == "packed" and not thin and by_squares(product, kind.packed, schedule):
+        share_squares(f, product, kind.packed, schedule, alone, others)
+        convert()
+        return True
     if variant == "packed" and single and not thin:
         block = block_of(e.module, kind.packed)
         whole = whole_words(kind.packed, block)
