@@ -45,6 +45,11 @@ def is_handle(value: object) -> bool:
     return type(value) is Handle
 
 
+def is_one(first: object, second: object) -> bool:
+    """Whether two values are the same object, of Python or of the kernel."""
+    return first is second or (type(first) is Handle is type(second) and number_of(cast("Handle", first)) == number_of(cast("Handle", second)))
+
+
 def is_made_here(value: object) -> bool:
     """Whether a value is a list or dict that a kernel made, without handles: those of the user are handles themselves."""
     return type(value) in (list, dict, tuple, set) and not holds_handle(value)

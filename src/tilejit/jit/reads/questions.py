@@ -13,6 +13,7 @@ import numpy as np
 from tilejit.errors import Span, UncacheableValueError, UnsupportedFeatureError
 from tilejit.frontend import fold
 from tilejit.frontend.fold import CLOCK
+from tilejit.jit.reads.natures import nature
 from tilejit.jit.reads.plain import NotPlain, defining_module, encode, is_plain
 from tilejit.runtime.arrays import is_masked
 
@@ -201,6 +202,7 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "items": items,
     "text": text,
     "content": content,
+    "nature": nature,
 }
 """All of them. Those that take a `path` use it for messages only."""
 MAKING = {"attr": 2, "call": 3}

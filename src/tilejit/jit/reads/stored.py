@@ -14,7 +14,7 @@ _MANY = 1 << 30
 _COUNTS = {
     "name": (2, 2), "around": (2, _MANY), "argument": (1, 1), "default": (2, 2),
     "chain": (2, _MANY), "annotations": (1, 1), "symbol": (2, 2), "assigned": (2, _MANY), "attr": (2, 3), "item": (2, 2), "call": (3, 4),
-    "operator": (2, 3), "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1),
+    "operator": (2, 3), "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1), "nature": (1, 1),
 }  # fmt: skip
 """How many operands each operation has."""
 

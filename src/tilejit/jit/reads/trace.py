@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from tilejit.errors import ArtifactError, StaleCaptureError, UnsupportedFeatureError
@@ -15,11 +14,13 @@ from tilejit.jit.reads.drift import changed_answer
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle, rebuilt
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.members import Member, Members, member_of
+from tilejit.jit.reads.natures import Nature, nature
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
 from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_deep, is_plain, steady
 from tilejit.jit.reads.questions import MAKING, MISSING, SPOKEN, is_language, is_word, nested, refusal
 from tilejit.jit.reads.spelling import shown, spelled_as
 from tilejit.jit.reads.stored import has_form, named_by
+from tilejit.jit.reads.writing import UNNAMED, digest, flat, ours, question_of
 from tilejit.types.annotations import DynVar, Once, Untracked
 
 
@@ -85,7 +86,7 @@ class Trace:
         """The answer as a pass may hold it: a plain value, an object of ours, or a handle."""
         if self._told_apart:
             operands = tuple(item if is_word(operation, place) else self._by_origin(item) for place, item in enumerate(operands))
-        question = _written(operation, operands, self.reference)
+        question = question_of(operation, operands, self.reference)
         if question not in self._values:
             value = self._values[question] = self._ask(question, operation, operands, path)
             return value
@@ -96,7 +97,7 @@ class Trace:
         turn, last = self._turns.get(first, (0, 0))
         while True:
             numbered = (*operands, turn) if turn else operands
-            question = _written(operation, numbered, self.reference)
+            question = question_of(operation, numbered, self.reference)
             if question not in self._values:
                 self._values[question] = self._ask(question, operation, numbered, path)
                 return self._values[question]
@@ -136,7 +137,7 @@ class Trace:
             raise ArtifactError("a question of the cache is none of ours")
         there = self.definitions
         words = () if operation == "call" and self._gave_plain(operands[0]) else named_by(operation, operands)  # a builtin by another name: `largest = max`
-        if not all(isinstance(word, str) and (word in _UNNAMED or any(one.has_word(word) for one in there)) for word in words):
+        if not all(isinstance(word, str) and (word in UNNAMED or any(one.has_word(word) for one in there)) for word in words):
             raise ArtifactError("a question of the cache asks for what the kernel does not name")
         return operation, operands
 
@@ -167,6 +168,18 @@ class Trace:
         if isinstance(value, Member):
             return member_of(self.objects[value.number], value.path)
         return rebuilt(value, self.raw)
+
+    def in_message(self, value: object) -> object:
+        """What a handle stands for, to be named or shown: what a pass decides by has to be asked."""
+        return self.raw(value)
+
+    def untracked(self, value: object) -> object:
+        """What `pl.untracked` holds, which is in no key; None for all else."""
+        return self.raw(value) if is_handle(value) and number_of_handle(cast("Handle", value)) < 0 else None
+
+    def nature(self, value: object) -> Nature:
+        """What passes go by before they do something with an object (reads/natures.py)."""
+        return self.ask("nature", value) if is_handle(value) else nature(value)
 
     def _by_origin(self, operand: object) -> object:
         """An operand with handles for plain values that equal others: a helper which looks at identity is given the object that the text names."""
@@ -203,11 +216,11 @@ class Trace:
         kept: tuple[object, ...] = tuple(interned(item) if is_word(operation, place) else self._kept(item) for place, item in enumerate(operands))
         raws: tuple[object, ...] = tuple(map(self.raw, kept))
         raws = (self.arguments, *raws) if operation == "argument" else owner_first(operation, raws)
-        given = operation == "argument" or (bool(self._given) and any(self._is_given(item) for item in _flat(operands)))
+        given = operation == "argument" or (bool(self._given) and any(self._is_given(item) for item in flat(operands)))
         tracked = not any(is_handle(operand) and number_of_handle(cast("Handle", operand)) < 0 for operand in operands)
-        identity = _digest(_written(operation, operands, self._shared_reference)) if tracked else ""
+        identity = digest(question_of(operation, operands, self._shared_reference)) if tracked else ""
         known = self.table.get(identity) if self.policy == "ignore" and not given else None
-        key = _written(operation, operands, lambda item: ["id", id(self.raw(item))])
+        key = question_of(operation, operands, lambda item: ["id", id(self.raw(item))])
         spelled = self.answers.asking = spelled_as(operation, operands, self._shown)
         try:
             said = (path or f"`{spelled}`") if operation in SPOKEN else None
@@ -303,7 +316,7 @@ class Trace:
         if is_language(raw) or defining_module(raw) == "tilejit.language":
             return "language", getattr(raw, "__name__", "")
         if defining_module(raw).startswith("tilejit.") and not isinstance(raw, type | Once):
-            return _ours(raw)
+            return ours(raw)
         return "object", ""
 
     # agreeing -------------------------------------------------------------------------------------------------------------
@@ -325,7 +338,7 @@ class Trace:
     def _root(self, operands: tuple[object, ...]) -> tuple[str, Definition | None]:
         """Where a chain of questions starts, in a word, and whose name it is."""
         while True:
-            first = next((item for item in _flat(operands) if is_handle(item) or id(item) in self._first), None)
+            first = next((item for item in flat(operands) if is_handle(item) or id(item) in self._first), None)
             if first is None:
                 break
             number = number_of_handle(cast("Handle", first)) if is_handle(first) else self._first[id(first)]
@@ -361,7 +374,7 @@ class Trace:
         out: dict[str, str] = {}
         for number, asked in enumerate(self.log, 1):
             operation = asked.question[2 : asked.question.index('"', 2)]  # of a list as JSON, the first member
-            if operation in ("chain", "annotations", "assigned") or self.objects[number] is MISSING:
+            if operation in ("chain", "annotations", "assigned", "nature") or self.objects[number] is MISSING:
                 continue
             if (is_plain(self.objects[number]) and not asked.answer.startswith('["builtin"')) or operation == "content":
                 kind, owner = self._root(tuple(self._again(number)[1]))
@@ -373,38 +386,3 @@ class Trace:
 _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_given",
            "_values", "_turns", "_plain", "_members", "_told_apart", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
 """What traces do not share with those that they are forked from."""
-
-
-_UNNAMED = ("len", "type", "sorted", "keys", "isinstance")
-"""What is asked without a word in the text: `*` asks for the length, `**` for the keys, a container that the kernel takes over for its type, a set in order,
-`pl.constexpr[list]` for the class."""
-
-
-def _written(operation: str, operands: tuple[object, ...], reference: Callable[[object], object]) -> str:
-    """A question as JSON; `reference` writes the operands that are not plain. Most are names, which stand for themselves, and handles."""
-    rows: list[object] = [operation]
-    for operand in operands:
-        kind = type(operand)
-        rows.append(operand if kind is str else reference(operand) if kind is Handle else encode(operand, reference))
-    return dumps(rows)
-
-
-def _flat(operands: object) -> Iterator[object]:
-    """The operands of a question, those in tuples too."""
-    if type(operands) is tuple or type(operands) is list:
-        for item in cast("tuple[object, ...]", operands):
-            yield from _flat(item)
-    elif type(operands) is dict:
-        yield from _flat(tuple(cast("dict[object, object]", operands).values()))
-    else:
-        yield operands
-
-
-def _ours(raw: object) -> tuple[str, str]:
-    """Objects of the front end (functions of programs) and annotations, by their text."""
-    text = cast("Any", raw).as_python() if hasattr(raw, "as_python") else repr(raw)
-    return "ours", _digest(text)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

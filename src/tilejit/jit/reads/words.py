@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tilejit.jit.reads.natures import METHODS, kind_that_changes
 from tilejit.jit.reads.plain import MATHS, is_open, is_plain, is_settled, same
 from tilejit.jit.reads.questions import MISSING, followed, is_language
 from tilejit.runtime.call.bindings import (
@@ -56,6 +57,8 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
         return [] if is_plain(operands[1] if operation == "item" else operands[0]) else None
     if operation == "content" and answer is MISSING:
         return _no_content_words(operands[0])
+    if operation == "nature":
+        return _nature_words(operands[0])
     if operation == "call":
         return _call_words(operands)
     return None
@@ -136,6 +139,21 @@ def is_same(found: object, known: object) -> bool:
     if type(found) is types.MethodType and type(known) is types.MethodType:
         return found.__self__ is known.__self__ and found.__func__ is known.__func__
     return type(found) is types.BuiltinMethodType and type(known) is types.BuiltinMethodType and found == known  # by identity of object and function
+
+
+def _nature_words(value: Any) -> list[Word] | None:
+    """Words of what an object is like, which follows from its class; of a method from that of what it belongs to."""
+    cls = type(value)
+    if cls is set:
+        return None  # its members tell
+    if cls not in METHODS:
+        return _kind_words(value)
+    owner = cast("object", value.__self__)
+    if issubclass(type(owner), types.ModuleType):
+        return []  # nothing can be a module and one of the types that methods change
+    if kind_that_changes(type(owner)) is None:
+        return _kind_words(owner)
+    return [] if cls is types.BuiltinMethodType and type_flags(type(owner)) & IMMUTABLE_TYPE else None  # what functions are called may change
 
 
 def _no_content_words(value: object) -> list[Word] | None:

@@ -10,6 +10,7 @@ from typing import cast
 from tilejit.errors import ShapeError, UnsupportedFeatureError, in_body
 from tilejit.frontend.fold import BINARY
 from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.natures import ITERATOR
 from tilejit.jit.reads.questions import refusal
 from tilejit.jit.specialize.calls import Calls
 from tilejit.jit.specialize.dynamic import symbols_of
@@ -69,7 +70,7 @@ class Assignments(Calls):
     def _holds_iterator(self, value: object) -> bool:
         if isinstance(value, tuple | list):
             return any(map(self._holds_iterator, cast("Sequence[object]", value)))
-        return is_handle(value) and hasattr(type(self.specializer.trace.raw(value)), "__next__")
+        return is_handle(value) and ITERATOR in self.specializer.trace.nature(value)
 
     def _parts(self, text: ast.expr, value: Abstract, node: ast.expr) -> list[Folded] | None:
         """The members of what is taken apart, with their text; None where they are not known."""

@@ -13,6 +13,7 @@ from tilejit.frontend.refusals import LISTS_IN_LOOPS
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
+from tilejit.jit.reads.natures import BLIND
 from tilejit.jit.reads.plain import PURE, defining_module, is_plain, is_settled
 from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize import infer
@@ -47,7 +48,7 @@ class Calls(Operators):
                 return view
         function, callee = self.fold(node.func)
         helper = definition_of(callee.value) if isinstance(callee, Static) else None
-        if isinstance(callee, Static) and is_handle(callee.value) and isinstance(hidden := self.specializer.trace.raw(callee.value), Kernel):
+        if isinstance(callee, Static) and isinstance(hidden := self.specializer.trace.untracked(callee.value), Kernel):
             raise self._unnamed(node.func, hidden.definition)
         if helper is not None:
             if callee_of(node, self.reads) is not helper:
@@ -244,7 +245,7 @@ class Calls(Operators):
             new, value = self.fold(argument)
             if isinstance(value, Static) and holds_handle(value.value):
                 trace = self.specializer.trace
-                new = at(ast.Constant(trace.ask("text", value.value, ord("s"), "") if asked else str(trace.raw(value.value))), argument)
+                new = at(ast.Constant(trace.ask("text", value.value, ord("s"), "") if asked else str(trace.in_message(value.value))), argument)
             args.append(new)
         keywords = [at(ast.keyword(keyword.arg, self.rewrite(keyword.value)), keyword) for keyword in node.keywords]
         return at(ast.Call(function, args, keywords), node), UNKNOWN
@@ -286,27 +287,30 @@ class Calls(Operators):
 
     def _called(self, node: ast.Call, function: Callable[..., object], given: tuple[object, ...], names: Mapping[str, object]) -> object:
         trace, path = self.specializer.trace, dotted(node.func)
-        raw = trace.raw(function)
         own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
-        if raw is getattr and len(given) == 2 and type(given[0]) in (list, dict, set) and isinstance(given[1], str):
+        if function is getattr and len(given) == 2 and type(given[0]) in (list, dict, set) and isinstance(given[1], str):
             return fold.attribute(given[0], given[1], path)
-        if only_moves(function, given) or makes_anew(raw, given) or (raw is isinstance and is_made_here(given[:1]) and is_plain(given[1:])):
-            return fold.call(cast("Callable[..., object]", raw), given, names, path)
-        if not _is_blind(raw, names):
-            check_order(self, (*given, *names.values(), cast("BuiltinMethodType", raw).__self__ if own else None), node)
-        if (computed := called(raw, given, names)) is not NotImplemented:
+        if only_moves(function, given) or makes_anew(function, given) or (function is isinstance and is_made_here(given[:1]) and is_plain(given[1:])):
+            return fold.call(function, given, names, path)
+        if not self._is_blind(function, names):
+            check_order(self, (*given, *names.values(), cast("BuiltinMethodType", function).__self__ if own else None), node)
+        if (computed := called(function, given, names)) is not NotImplemented:
             return computed
         pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
         if pure and not holds_handle(given) and not holds_handle(names):
             return fold.call(function, given, names, path)
-        refuse_deed(self, node, raw, [trace.raw(item) for item in given])
+        refuse_deed(self, node, function, given)
         given, names = cast("tuple[object, ...]", untyped(given)), {name: untyped(value) for name, value in names.items()}
         value = trace.ask("call", function, given, names, path=path)
-        if is_fresh(raw):
+        if is_fresh(self, function):
             return taken_over(self, value, node)
         if not is_plain(value):
             self.lent += [(made, path) for made in made_in((given, names))]
         return value
+
+    def _is_blind(self, function: object, names: Mapping[str, object]) -> bool:
+        """Whether a function gives the same for a set in whatever order. With `key=` the first of several that are alike counts."""
+        return BLIND in self.specializer.trace.nature(function) or (not names and any(function is one for one in _BLIND))
 
     def refuse_change(self, node: ast.AST, changed: object) -> None:
         """A list or dict is changed once, while compiling: not where the run decides whether it is, or how often."""
@@ -330,13 +334,6 @@ class Calls(Operators):
         if not submitted:  # a task is started by the call that hands it in, which the statement keeps
             self.issue(node, text)
         return text, value
-
-
-def _is_blind(function: object, names: Mapping[str, object]) -> bool:
-    """Whether a function gives the same for a set in whatever order. With `key=` the first of several that are alike counts."""
-    if isinstance(function, BuiltinMethodType) and type(function.__self__) is set:
-        return function.__name__ != "pop"
-    return not names and any(function is one for one in _BLIND)
 
 
 def yielded(values: Sequence[Abstract]) -> Abstract:

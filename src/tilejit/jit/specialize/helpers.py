@@ -11,6 +11,7 @@ from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.natures import ARRAY
 from tilejit.jit.reads.plain import is_plain
 from tilejit.jit.specialize.compile_time import member_names
 from tilejit.jit.specialize.dependencies import bind_call, may_omit_outputs, returned_params
@@ -21,7 +22,6 @@ from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.scalars import as_declared
 from tilejit.jit.specialize.signature import JitParam, kinds_of
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, declared, literal, members_of, number_of
-from tilejit.runtime.arrays import view_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
 from tilejit.types.python_text import expression
 from tilejit.types.values import ANY, BufferType, Dim, TileType
@@ -145,7 +145,7 @@ def _default(param: JitParam, caller: Expressions, helper: Definition, node: ast
     if isinstance(param.default, RuntimeMarker):
         raise in_body(ArgumentError)(f"the call lacks its argument `{param.name}`", span=caller.definition.span(node))
     value = caller.specializer.reads(helper).default(param)
-    if is_handle(value) and view_of(caller.specializer.trace.raw(value)) is not None:
+    if is_handle(value) and ARRAY in caller.specializer.trace.nature(value):
         what = f"`{param.name}` of `{helper.name}` has an array as default, which only calls from Python can leave out: a program holds no arrays"
         help = f"let `{caller.definition.name}` have a parameter with that default, and pass it on"
         raise in_body(ArgumentError)(what, span=caller.definition.span(node), help=help)

@@ -92,7 +92,7 @@ class Objects:
         inner = value
         while isinstance(inner, tuple | list):
             inner = next(item for item in cast("Sequence[object]", inner) if holds_handle(item))
-        raw = trace.raw(inner)
+        raw = trace.in_message(inner)
         if type(raw) in (set, frozenset) and not is_handle(inner):
             help = "write a tuple, or ask it what it is for: `x in {…}`, `len({…})`"
             return self.located(UnsupportedFeatureError("a kernel cannot contain a set other than while compiling", help=help), node)

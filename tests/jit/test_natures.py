@@ -1,0 +1,115 @@
+"""What passes go by before they do something with an object is asked, so that it is part of the key."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.jit.conftest import MakeKernel
+from tilejit.errors import StaleCaptureError, UnsupportedFeatureError
+from tilejit.jit.reads.natures import BLIND, ITERATOR, MAKES, STEPS, changed_kind, nature
+from tilejit.jit.reads.words import words_of
+
+SPECIALIZE = Path(__file__).parents[2] / "src" / "tilejit" / "jit" / "specialize"
+X = np.zeros((1, 4), np.float32)
+
+
+class Numbers:
+    """In place of what changes: gives what that would give."""
+
+    def __init__(self, given: object) -> None:
+        self.given = given
+
+    def __iter__(self) -> Any:
+        return iter(self.given)  # type: ignore[call-overload]
+
+    def random(self) -> object:
+        return self.given
+
+    def pop(self) -> object:
+        return self.given
+
+
+def seeded() -> random.Random:
+    return random.Random(1)
+
+
+CHANGES: dict[str, tuple[str, Callable[[], object], Callable[[], object]]] = {
+    "a name for an iterator": ("    a = T\n    for v in a:\n        out[:] = x + v", lambda: [1.0, 2.0], lambda: iter([1.0, 2.0])),
+    "a name for one of several": ("    a, b = T, 1.0\n    out[:] = x + b", lambda: [1.0], lambda: iter([1.0])),
+    "a random generator": ("    out[:] = x + T.random()", lambda: Numbers(seeded().random()), seeded),
+    "a list that is changed": ("    out[:] = x + T.pop()", lambda: Numbers(2.0), lambda: [1.0, 2.0]),
+    "a bound method": ("    out[:] = x + T()", lambda: Numbers(2.0).pop, lambda: [1.0, 2.0].pop),
+    "a function": ("    out[:] = x + T()", lambda: lambda: 2.0, lambda: [1.0, 2.0].pop),
+}
+
+
+@pytest.mark.parametrize("policy", ["raise", "recompile"])
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_warm_kernel_refuses_what_a_fresh_process_refuses(make_kernel: MakeKernel, case: str, policy: str) -> None:
+    body, accepted, refused = CHANGES[case]
+    text = f"@pl.jit(on_drift={policy!r})\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n{body}\n"
+    kernel = make_kernel(text, T=accepted())
+    for _ in range(3):
+        kernel(X)
+    kernel.definition.function.__globals__["T"] = refused()  # type: ignore[attr-defined]
+    with pytest.raises(UnsupportedFeatureError if policy == "recompile" else StaleCaptureError):
+        kernel(X)
+    with pytest.raises(UnsupportedFeatureError):
+        make_kernel(text, T=refused())(X)
+
+
+def test_a_class_that_makes_its_objects_iterators_is_noticed(make_kernel: MakeKernel) -> None:
+    class Rows:
+        value = 2.0
+
+    kernel = make_kernel("@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    a = T\n    out[:] = x + a.value\n", T=Rows())
+    assert [float(kernel(X)[0, 0]) for _ in range(3)] == [2.0] * 3
+    Rows.__next__ = lambda self: 1  # type: ignore[attr-defined]
+    with pytest.raises(StaleCaptureError):
+        kernel(X)
+
+
+def test_an_iterator_may_be_moved_on_once(make_kernel: MakeKernel) -> None:
+    text = "@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + {}\n"
+    assert make_kernel(text.format("T.__next__()"), T=iter([3.0, 4.0]))(X)[0, 0] == 3.0
+    for twice in ("T.__next__() + T.__next__()", "next(T) + next(T)", "next(T) + T.__next__()", "next(T) + next(U)"):
+        same = iter([3.0, 4.0])
+        with pytest.raises(UnsupportedFeatureError, match="list_iterator"):
+            make_kernel(text.format(twice), T=same, U=same)(X)
+    assert make_kernel(text.format("next(T) + next(U)"), T=iter([3.0, 4.0]), U=iter([5.0]))(X)[0, 0] == 8.0
+
+
+def test_the_words_are_those_of_the_thing() -> None:
+    class Own(list[int]):
+        def append(self, value: object) -> None: ...
+
+    natures = [nature(value) for value in (iter(()), [].append, Own().append, {}.copy, {1}.union, {1, 2}, {1, "a"}, {"a"}, iter(()).__next__, len, [], Own)]
+    kinds = [changed_kind(told) for told in natures]
+    assert kinds == [None, list, list, *[None] * 9]
+    assert natures[0] == (ITERATOR,) and natures[3] == (MAKES,) and natures[4] == (MAKES, BLIND) and natures[5:8] == [("set of int",), (), ("set of str",)]
+    assert natures[8] == (STEPS,) and natures[9:] == [(), (), ()]
+
+
+def test_what_cannot_change_is_not_asked_again() -> None:
+    """Of plain functions, lists and methods of builtin types the word that tells which object it is suffices."""
+    assert [words_of("nature", (value,), ()) for value in (seeded, [], {}.pop, len, "a".split)] == [[]] * 5
+    assert words_of("nature", (Numbers(1),), ()) and words_of("nature", (Numbers(1).pop,), ())
+    assert words_of("nature", ({1},), ()) is None
+
+
+def test_no_pass_looks_at_an_object_by_itself() -> None:
+    """Only what a message names may be looked at without asking."""
+    calls = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted(SPECIALIZE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("raw", "objects") and ast.unparse(node.value).endswith("trace")
+    ]
+    assert not calls
