@@ -6,6 +6,8 @@ import ctypes
 import os
 import struct
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 
 STANDARD = 0
@@ -32,16 +34,39 @@ def described(mode: int) -> str:
     return ", ".join(filter(None, [f"flushes denormal {flushed}" if flushed else "", rounding]))
 
 
+@contextmanager
+def usual() -> Generator[None]:
+    """Computes as usual, for what reads the text of a kernel: its literals are those that Python read when it was imported, whatever the thread does by now."""
+    library = _library() if bits() else None
+    state = None if library is None else _state(library)
+    if library is None or state is None:
+        yield
+        return
+    plain = type(state)(*state)
+    plain[_MXCSR_AT // 4] &= ~MASK
+    library.fesetenv(ctypes.byref(plain))
+    try:
+        yield
+    finally:
+        library.fesetenv(ctypes.byref(state))
+
+
 def _asked() -> int:
     """What the C library says; where it is another one, what arithmetic tells: flushing is then one bit for operands and results."""
     library = _library()
-    state = (ctypes.c_uint32 * 16)()
-    if library is not None and library.fegetenv(ctypes.byref(state)) == 0:
+    state = None if library is None else _state(library)
+    if state is not None:
         return state[_MXCSR_AT // 4] & MASK
     up, down = _one + _little != _one, -_one - _little != -_one
     rounding = 0x4000 if up else 0x2000 if down else 0x6000 if _one - _little != _one else 0
     flushed = FLUSHED_OPERANDS | FLUSHED_RESULTS if _denormal == 0.0 or _least * _half == 0.0 else 0
     return flushed | rounding
+
+
+def _state(library: ctypes.CDLL) -> ctypes.Array[ctypes.c_uint32] | None:
+    """This thread's `fenv_t`."""
+    state = (ctypes.c_uint32 * 16)()
+    return state if library.fegetenv(ctypes.byref(state)) == 0 else None
 
 
 @cache

@@ -76,6 +76,29 @@ def test_a_class_that_makes_its_objects_iterators_is_noticed(make_kernel: MakeKe
         kernel(X)
 
 
+def test_a_class_whose_objects_are_iterators_no_longer_is_noticed(make_kernel: MakeKernel) -> None:
+    """Each turn of a call that makes an iterator is asked: whether it does follows from its class."""
+
+    class Rows:
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def __next__(self) -> float:
+            return self.value
+
+    both = [Rows(1.0), Rows(2.0)]
+
+    def turned() -> Rows:
+        both.reverse()
+        return both[0]
+
+    kernel = make_kernel("@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + turned().value * 10.0 + turned().value\n", turned=turned)
+    assert [float(kernel(X)[0, 0]) for _ in range(3)] == [21.0] * 3
+    del Rows.__next__
+    with pytest.raises(StaleCaptureError):
+        kernel(X)
+
+
 def test_an_iterator_may_be_moved_on_once(make_kernel: MakeKernel) -> None:
     text = "@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + {}\n"
     assert make_kernel(text.format("T.__next__()"), T=iter([3.0, 4.0]))(X)[0, 0] == 3.0

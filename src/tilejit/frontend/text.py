@@ -14,6 +14,7 @@ from tilejit.frontend import texts
 from tilejit.frontend.aliases import PRINTED
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.python import HEAD
+from tilejit.types.python_text import module_code
 
 _COUNT = itertools.count()
 
@@ -31,7 +32,7 @@ def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object]
     before = dict(names)
     printed = PRINTED.set(code.startswith(HEAD))
     try:
-        module = compile(code, filename, "exec", dont_inherit=True)
+        module = module_code(code, filename)
         texts.keep(module, lines)
         exec(module, names)
     except SyntaxError as error:

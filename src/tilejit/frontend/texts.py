@@ -19,7 +19,7 @@ from types import CodeType, FrameType
 from types import FunctionType as PythonFunction
 
 from tilejit.frontend.code_objects import digest_of, nested
-from tilejit.types.python_text import statements
+from tilejit.types.python_text import module_code, statements
 
 ANONYMOUS = ("<string>", "<stdin>")
 """File names that stand for many texts."""
@@ -160,7 +160,7 @@ def _definition(text: str, code: CodeType) -> str:
 def codes_of(text: str, filename: str) -> tuple[CodeType, ...]:
     """The code objects of a text; none if it is no Python."""
     try:
-        return tuple(nested(compile(text, filename, "exec", dont_inherit=True)))
+        return tuple(nested(module_code(text, filename)))
     except (SyntaxError, ValueError):
         return ()
 

@@ -26,6 +26,7 @@ from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.launches import Fixed, LaunchParam
 from tilejit.runtime.ranks.recording import recording
 from tilejit.types.annotations import DynVar, RuntimeMarker
+from tilejit.types.python_text import module_code
 
 _LATER_NAMES = annotations.compiler_flag
 """Whether annotations are text until somebody asks: as the module of the function has it."""
@@ -249,7 +250,7 @@ class Reader:
         indented = row["text"][:1].isspace()
         text = "\n" * (row["line"] - 1 - indented) + "if True:\n" * indented + row["text"]
         file = _kept(f"{row['file']} (stored {row['name']})", text.splitlines(keepends=True))
-        exec(compile(text, file, "exec", _LATER_NAMES if row["later"] else 0, dont_inherit=True), space)
+        exec(module_code(text, file, _LATER_NAMES if row["later"] else 0), space)
         made = self._made[number] = cast("FunctionType", space.pop(row["defined"]))
         space.update(names)  # the text may have another meaning for the name of the function: a method has that of a builtin, a wrapper any
         made.__name__ = row["name"]

@@ -14,7 +14,7 @@ from tilejit.jit.reads.drift import changed_answer
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle, rebuilt
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.members import Member, Members, member_of
-from tilejit.jit.reads.natures import Nature, nature
+from tilejit.jit.reads.natures import ITERATOR, Nature, nature
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
 from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_deep, is_plain, steady
 from tilejit.jit.reads.questions import MAKING, MISSING, SPOKEN, is_language, is_word, nested, refusal
@@ -110,7 +110,7 @@ class Trace:
     def _iterator(self, value: object) -> int:
         """The number of an iterator; 0: it is none."""
         number = number_of_handle(cast("Handle", value)) if is_handle(value) else 0
-        return number if number > 0 and hasattr(type(self.objects[number]), "__next__") else 0
+        return number if number > 0 and ITERATOR in self.nature(value) else 0
 
     def replay(self, question: str) -> str:
         """Ask a question that was written down; its answer as it would be written. ArtifactError: it is no question of this kernel."""
