@@ -109,6 +109,47 @@ def test_an_iterator_may_be_moved_on_once(make_kernel: MakeKernel) -> None:
     assert make_kernel(text.format("next(T) + next(U)"), T=iter([3.0, 4.0]), U=iter([5.0]))(X)[0, 0] == 8.0
 
 
+MOVING = {
+    "a loop": "    for v in N:\n        t = t + float(v)",
+    "a sum": "    t = t + float(sum(N))",
+    "a list": "    t = t + float(len(list(N)) * 3.5)",
+    "a member": "    t = t + (7.0 if 3 in N else 0.0)",
+    "a helper": "    t = t + float(total(N))",
+    "one that a helper gives": "    for v in lent():\n        t = t + float(v)",
+    "one behind another": "    for v in map(float, N):\n        t = t + v",
+}
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+@pytest.mark.parametrize("policy", ["raise", "recompile"])
+@pytest.mark.parametrize("form", MOVING)
+def test_what_is_left_of_an_iterator_is_no_answer(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch, form: str, policy: str, native: str) -> None:
+    """A warm call that looked whether it gives what it gave would move it on, and the long way would find it empty, as before."""
+    monkeypatch.setenv("TILEJIT_FASTPATH", native)
+    text = f"@pl.jit(on_drift={policy!r})\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    t = x * 1.0\n{MOVING[form]}\n    out[:] = t\n"
+    names: dict[str, Any] = {"N": iter([])}
+    kernel = make_kernel(text, N=names["N"], total=lambda numbers: sum(numbers), lent=lambda: names["N"])
+    for _ in range(3):
+        assert kernel(X)[0, 0] == 0.0
+    names["N"] = kernel.definition.function.__globals__["N"] = iter([3, 4])
+    if policy == "raise":
+        with pytest.raises(StaleCaptureError):
+            kernel(X)
+    else:
+        assert kernel(X)[0, 0] == 7.0
+
+
+def test_iterators_that_a_call_makes_are_asked_when_warm(make_kernel: MakeKernel) -> None:
+    """Nobody else has them: the next call makes others."""
+
+    def numbers() -> Any:
+        yield from (3.0, 4.0)
+
+    kernel = make_kernel("@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + sum(numbers())\n", numbers=numbers)
+    assert [kernel(X)[0, 0] for _ in range(5)] == [7.0] * 5
+    assert kernel._warm is not None and kernel._warm.hits
+
+
 def test_the_words_are_those_of_the_thing() -> None:
     class Own(list[int]):
         def append(self, value: object) -> None: ...

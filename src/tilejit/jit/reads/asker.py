@@ -5,11 +5,13 @@ from __future__ import annotations
 import keyword
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from sys import getrefcount
 from typing import Any, cast
 
 from tilejit.jit.reads.members import member_of
+from tilejit.jit.reads.natures import ITERATOR, STEPS, nature
 from tilejit.jit.reads.owners import OWNED, maybe_definition
 from tilejit.jit.reads.plain import defining_module, is_plain, same
 from tilejit.jit.reads.questions import AGAIN, MISSING, OPERATORS, answered, holds_made, is_language
@@ -130,9 +132,33 @@ def agrees(step: Step, found: object) -> bool:
     return is_kin(found, known)
 
 
+_MOVING = ("items", "call", "operator")
+
+
+def moves_on(step: Step, objects: Sequence[object], own: Collection[int] = ()) -> bool:
+    """Whether asking this moves an iterator on: then only the long way asks, which would see what is left of it. Of those in `own` it would get others."""
+    return step.operation in _MOVING and any(number not in own and is_moved(objects[number]) for number in numbers_in(step.operands))
+
+
+def is_moved(value: object) -> bool:
+    """Whether it is an iterator, or the method that moves one on."""
+    told = nature(value)
+    return ITERATOR in told or STEPS in told
+
+
+def _references() -> int:
+    value = object()
+    return getrefcount(value)
+
+
+ALONE = _references()
+"""How often an object is referred to that only a local name holds: what a call made and nobody else has, so that the next call makes another."""
+
+
 _NAMES: dict[str, object] = {
     **{kind.__name__: kind for kind in (type, int, float, str, bytes, slice, Exception)},
-    "agrees": agrees, "same": same, "answered": answered, "definition": maybe_definition, "this_thread": threading.get_ident,
+    "agrees": agrees, "same": same, "answered": answered, "definition": maybe_definition,
+    "is_moved": is_moved, "getrefcount": getrefcount, "this_thread": threading.get_ident,
 }  # fmt: skip
 """What the text means by these names, whatever somebody assigned to builtins since."""
 _FRAME = """
@@ -179,6 +205,7 @@ class _Writer:
             step = questions.steps[number - 1]
             value = self.asked.get(step.identity)
             if value is None:
+                self.leave_iterators(step, questions, found, place)
                 value = self.asked[step.identity] = f"v{place}_{number}"
                 self.lines.append(f"{value} = {self.evaluation(step, number, questions, found, place)}")
             found[number] = value
@@ -190,6 +217,16 @@ class _Writer:
             moved = " or ".join(f"{found[number]} is not k{place}_{number}" for number in objects)
             here = ", ".join(f"{number}: {found[number]}" for number in objects)
             self.lines.append(f"if ({moved}) and not {self.bound(f'same{place}', questions.same_objects)}({{{here}}}): break")
+
+    def leave_iterators(self, step: Step, questions: Questions, found: dict[int, str], place: int) -> None:
+        """Iterators are for the long way: those of before, and what stands in place of something else now."""
+        for number in dict.fromkeys(numbers_in(step.operands)) if step.operation in _MOVING else ():
+            value, expected = found.get(number), is_moved(questions.objects[number])
+            if value is not None:
+                other = "" if expected else f"{value} is not k{place}_{number} and "
+                self.lines.append(f"if {other}getrefcount({value}) > {ALONE} and is_moved({value}): break")
+            elif expected:
+                self.lines.append("break")
 
     def bound(self, name: str, value: object) -> str:
         self.names[name] = value

@@ -46,7 +46,9 @@ class Trace:
         self._untracked: list[object] = []
         self._values: dict[str, object] = {}
         self._turns: dict[str, tuple[int, int]] = {}
-        """Questions that made an iterator: which of them comes next, and the number of the one before."""
+        """Questions that made an iterator: which of them this pass has, and the number of the one before."""
+        self._begun: set[str] = set()
+        """Those that may make one, asked in this pass."""
         self._at: dict[str, int] = {}
         """Which object is at each place."""
         self._plain: dict[str, int] = {}
@@ -87,25 +89,32 @@ class Trace:
         if self._told_apart:
             operands = tuple(item if is_word(operation, place) else self._by_origin(item) for place, item in enumerate(operands))
         question = question_of(operation, operands, self.reference)
-        if question not in self._values:
-            value = self._values[question] = self._ask(question, operation, operands, path)
+        again = question in self._values
+        value = self._values[question] if again else self._known_as(question, operation, operands, path)
+        if operation not in MAKING:
             return value
-        return self._values[question] if operation not in MAKING else self._next_turn(question, operation, operands, path)
+        again, _ = question in self._begun, self._begun.add(question)
+        return self._next_turn(question, operation, operands, path) if again else value
+
+    def start(self) -> None:
+        """Another pass begins: what a call makes in each of its turns it made for the pass before."""
+        self._turns, self._begun = {}, set()
+
+    def _known_as(self, question: str, operation: str, operands: tuple[object, ...], path: str) -> object:
+        value = self._values[question] = self._ask(question, operation, operands, path)
+        return value
 
     def _next_turn(self, first: str, operation: str, operands: tuple[object, ...], path: str) -> object:
         """The answer to what was asked before and may have made an iterator: whoever has that moves it on, so the next one to ask gets one of their own."""
         turn, last = self._turns.get(first, (0, 0))
-        while True:
-            numbered = (*operands, turn) if turn else operands
-            question = question_of(operation, numbered, self.reference)
-            if question not in self._values:
-                self._values[question] = self._ask(question, operation, numbered, path)
-                return self._values[question]
-            found = self._values[question]
-            number = self._iterator(found)
-            if number == last:  # no iterator, or one that is stored and comes again
-                return found
-            turn, last = self._turns[first] = turn + 1, number
+        question = question_of(operation, (*operands, turn), self.reference) if turn else first
+        number = self._iterator(self._values[question])
+        if number == last or any(self._iterator(item) for item in flat(operands)):  # none, one that is stored and comes again, or one of what another has left
+            return self._values[question]
+        self._turns[first] = turn + 1, number
+        numbered = (*operands, turn + 1)
+        question = question_of(operation, numbered, self.reference)
+        return self._values[question] if question in self._values else self._known_as(question, operation, numbered, path)
 
     def _iterator(self, value: object) -> int:
         """The number of an iterator; 0: it is none."""
@@ -384,5 +393,6 @@ class Trace:
 
 
 _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_given",
-           "_values", "_turns", "_plain", "_members", "_told_apart", "_at", "_first", "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
+           "_values", "_turns", "_begun", "_plain", "_members", "_told_apart", "_at", "_first",
+           "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
 """What traces do not share with those that they are forked from."""

@@ -7,12 +7,13 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from sys import getrefcount
 from typing import Any, cast
 
 from tilejit import float_mode
 from tilejit.errors import TilejitWarning
 from tilejit.jit.definition import Definition, replaced_part
-from tilejit.jit.reads.asker import Number, Questions, Same, Step, agrees, asker_of, numbers_in
+from tilejit.jit.reads.asker import ALONE, Number, Questions, Same, Step, agrees, asker_of, moves_on, numbers_in
 from tilejit.jit.reads.handles import Handle, is_handle, number_of, rebuilt
 from tilejit.jit.reads.members import Member, member_of
 from tilejit.jit.reads.owners import maybe_definition, owner_first
@@ -241,10 +242,15 @@ class _Learned:
     def asked(self) -> list[object] | None:
         """The objects of now, everything asked again in order; None when an answer changed."""
         objects: list[object] = [self._objects[0]]
+        own: set[int] = set()
         try:
             for step in self._steps:
                 same = step.once and all(objects[number] is self._objects[number] for number in numbers_in(step.operands))
+                if not same and moves_on(step, objects, own):
+                    return None
                 found = step.answer if same else _evaluated(step, objects)
+                if step.operation == "call" and getrefcount(found) <= ALONE:
+                    own.add(len(objects))
                 if not agrees(step, found):
                     return None
                 objects.append(found)

@@ -23,7 +23,9 @@ def specialize(trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundAr
     """The concrete functions for these arguments."""
     specializer = Specializer(trace.entry, known, trace)
     metas = _metas(specializer, bound)
-    return specializer.run({**metas, **_as_described(OutputFinder(trace.entry, known, trace), metas)})
+    described = _as_described(OutputFinder(trace.entry, known, trace), metas)
+    trace.start()
+    return specializer.run({**metas, **described})
 
 
 def _as_described(finder: OutputFinder, metas: Mapping[str, ArgumentMeta]) -> dict[str, ArgumentMeta]:
