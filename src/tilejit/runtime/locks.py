@@ -1,10 +1,13 @@
-"""Locks that no child of a fork finds held by a thread that only its parent has."""
+"""Locks that no child of a fork finds held by a thread that only its parent has: ours, and those of Python around an import of ours."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 import weakref
+from contextlib import AbstractContextManager
 from typing import Any
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -23,5 +26,61 @@ def _in_child() -> None:
             lock._at_fork_reinit()
 
 
+_IMPORTED = ("tilejit", "xdsl", "llvmlite", "triton", "ml_dtypes")
+"""Packages that we import when they are first needed, which may be in any thread."""
+_PATIENCE = 10.0
+"""Seconds after which a fork goes on all the same: the import may wait for what the thread that forks holds."""
+
+
+def _others_import() -> bool:
+    """Whether another thread is importing what the child may need: it would wait for that thread, which it does not have."""
+    me, held = threading.get_ident(), getattr(sys.modules["_frozen_importlib"], "_module_locks", {})
+    for name, reference in list(held.items()):
+        owner = getattr(reference(), "owner", None)
+        if owner not in (None, me) and name.partition(".")[0] in _IMPORTED:
+            return True
+    return False
+
+
+_across: list[AbstractContextManager[object]] = []
+"""Locks of others that whoever forks holds meanwhile."""
+_held: list[AbstractContextManager[object]] = []
+"""Those of them that the fork under way holds."""
+
+
+def hold_across_forks(lock: AbstractContextManager[object]) -> None:
+    """A lock of somebody else's that protects more than a thread can leave behind in a child: a fork waits until it is free."""
+    _across.append(lock)
+
+
+def _before() -> None:
+    until = time.monotonic() + _PATIENCE
+    while True:
+        while _others_import() and time.monotonic() < until:
+            _pause()
+        held = list(_across)
+        for lock in held:
+            lock.__enter__()
+        if not _others_import() or time.monotonic() >= until:
+            _held[:] = held
+            return
+        _release(held)  # who had one of them went on to import something
+
+
+def _after() -> None:
+    held, _held[:] = list(_held), []
+    _release(held)
+
+
+def _release(held: list[AbstractContextManager[object]]) -> None:
+    for lock in reversed(held):
+        lock.__exit__(None, None, None)
+
+
+def _pause() -> None:
+    time.sleep(0.001)
+
+
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)
     os.register_at_fork(after_in_child=_in_child)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +12,7 @@ import llvmlite.binding as llvm
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.errors import InternalError
 from tilejit.lazy import lazy
+from tilejit.runtime.locks import hold_across_forks
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,8 @@ class Compiled:
 _LLVM: Any = llvm.ffi.lib._lock
 """llvmlite's own lock: one thread at a time is in LLVM."""
 
-if hasattr(os, "register_at_fork"):
-    # A child of a fork has none of the other threads: what one of them held would never be free again, and LLVM would be in the middle of something.
-    os.register_at_fork(before=_LLVM.__enter__, after_in_parent=lambda: _LLVM.__exit__(), after_in_child=lambda: _LLVM.__exit__())
+# A child of a fork has none of the other threads: what one of them held would never be free again, and LLVM would be in the middle of something.
+hold_across_forks(_LLVM)
 
 
 def target_machine() -> llvm.TargetMachine:
