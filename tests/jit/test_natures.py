@@ -13,7 +13,7 @@ import pytest
 
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import StaleCaptureError, UnsupportedFeatureError
-from tilejit.jit.reads.natures import BLIND, ITERATOR, MAKES, STEPS, changed_kind, nature
+from tilejit.jit.reads.natures import ALIKE, BLIND, ITERATOR, KEPT, MAKES, STEPS, changed_kind, nature
 from tilejit.jit.reads.words import words_of
 
 SPECIALIZE = Path(__file__).parents[2] / "src" / "tilejit" / "jit" / "specialize"
@@ -157,8 +157,8 @@ def test_the_words_are_those_of_the_thing() -> None:
     natures = [nature(value) for value in (iter(()), [].append, Own().append, {}.copy, {1}.union, {1, 2}, {1, "a"}, {"a"}, iter(()).__next__, len, [], Own)]
     kinds = [changed_kind(told) for told in natures]
     assert kinds == [None, list, list, *[None] * 9]
-    assert natures[0] == (ITERATOR,) and natures[3] == (MAKES,) and natures[4] == (MAKES, BLIND) and natures[5:8] == [("set of int",), (), ("set of str",)]
-    assert natures[8] == (STEPS,) and natures[9:] == [(), (), ()]
+    assert natures[0] == (ITERATOR,) and natures[3] == (MAKES,) and natures[4] == (MAKES, BLIND) and natures[5:8] == [(KEPT, ALIKE), (KEPT,), (KEPT, ALIKE)]
+    assert natures[8] == (STEPS,) and natures[9:] == [(), (KEPT,), ()]
 
 
 def test_what_cannot_change_is_not_asked_again() -> None:

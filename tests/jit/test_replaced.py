@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import types
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, cast
@@ -302,3 +303,63 @@ def test_a_class_that_comes_to_take_part_in_calls_does(make_kernel: MakeKernel) 
     assert [float(kernel(x)[0, 0]) for _ in range(4)] == [3.0] * 4
     del Image.__cache_signature__, Image.__abi_slots__  # type: ignore[attr-defined]
     assert [float(kernel(x)[0, 0]) for _ in range(4)] == [1.0] * 4
+
+
+def _another_module() -> types.ModuleType:
+    made = types.ModuleType("tilejit.language")
+    vars(made).update(vars(pl))
+    vars(made)["exp"] = pl.sin
+    return made
+
+
+LANGUAGE = cast("Any", pl)
+
+
+def _another_lookup() -> types.ModuleType:
+    before = LANGUAGE.__getattr__
+    LANGUAGE.__dict__.pop("exp", None)
+    LANGUAGE.__getattr__ = lambda name: before("sin" if name == "exp" else name)
+    return pl
+
+
+def _another_class() -> types.ModuleType:
+    LANGUAGE.__class__ = type("Module", (types.ModuleType,), {"exp": property(lambda self: self.sin)})
+    return pl
+
+
+@pytest.mark.dispatch
+@pytest.mark.parametrize("change", [_another_module, _another_lookup, _another_class])
+def test_what_only_looks_like_the_language_is_read(make_kernel: MakeKernel, change: Callable[[], types.ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a mock puts it in place of `pl`: the names were taken for the language's own."""
+    text = "@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = pl.exp(x)\n"
+    kernel, x = make_kernel(text), np.ones((2, 4), np.float32)
+    assert [round(float(kernel(x)[0, 0]), 2) for _ in range(3)] == [2.72] * 3
+    own = LANGUAGE.__getattr__
+    try:
+        globals_of(kernel)["pl"] = change()
+        with pytest.raises(StaleCaptureError):
+            kernel(x)
+        again = make_kernel(text)
+        globals_of(again)["pl"] = globals_of(kernel)["pl"]
+        assert round(float(again(x)[0, 0]), 2) == 0.84
+    finally:
+        LANGUAGE.__class__, LANGUAGE.__getattr__ = types.ModuleType, own
+        LANGUAGE.__dict__.pop("exp", None)
+    assert round(float(make_kernel(text)(x)[0, 0]), 2) == 2.72
+
+
+def globals_of(kernel: Any) -> dict[str, Any]:
+    return cast("FunctionType", kernel.definition.function).__globals__
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="numbers of x87")
+def test_what_fills_the_place_of_a_number_is_no_change(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + float(A[0])\n", A=np.array([0.25], np.longdouble))
+    assert [float(kernel(X[0])[0, 0]) for _ in range(3)] == [0.25] * 3
+    other = np.array([0.25], np.longdouble)
+    other.view(np.uint8)[10:] = 7
+    globals_of(kernel)["A"] = other
+    assert kernel(X[0])[0, 0] == 0.25
+    globals_of(kernel)["A"] = other * 2
+    with pytest.raises(StaleCaptureError):
+        kernel(X[0])

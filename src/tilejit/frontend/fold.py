@@ -24,6 +24,7 @@ from tilejit.errors import (
     did_you_mean,
 )
 from tilejit.frontend import foreign
+from tilejit.types.number_bytes import number_bytes
 
 Recorder = Callable[[str, object], None]
 """Told each compile-time value that a body read: the path as written, and the value."""
@@ -130,7 +131,7 @@ def _is(one: Any, other: Any) -> bool:
     if kind is range or kind is slice:
         return _is((one.start, one.stop, one.step), (other.start, other.stop, other.step))
     if kind.__module__ in ("numpy", "ml_dtypes") and hasattr(one, "tobytes"):
-        return kind.__name__ != "ndarray" and one.dtype == other.dtype and one.tobytes() == other.tobytes()
+        return kind.__name__ != "ndarray" and one.dtype == other.dtype and number_bytes(one) == number_bytes(other)
     return kind in (int, str, bytes) and one == other
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from tilejit.errors import ArgumentError
-from tilejit.jit.reads.plain import encode
+from tilejit.jit.reads.plain import encode, module_of
 from tilejit.jit.reads.questions import MISSING, content, refusal
 
 
@@ -44,7 +44,7 @@ _registry: dict[type, Callable[..., object]] = {}
 
 def register_argument(cls: type, convert: Callable[..., object]) -> None:
     """Pass objects of `cls` and its subclasses to kernels as what `convert(object)` returns: an array, a number, or a KernelArgument."""
-    if cls.__module__ == "builtins" or is_taken(cls) or issubclass(cls, np.generic):
+    if module_of(cls) == "builtins" or is_taken(cls) or issubclass(cls, np.generic):
         what = f"kernels take a {cls.__qualname__} as it is: a function registered for it would not be asked"
         raise ArgumentError(what, help="register a class of your own, which may be derived from it, or convert the argument before the call")
     _registry[cls] = convert
@@ -122,7 +122,7 @@ def _written(value: object, path: str) -> object:
 
 def type_identity(cls: type) -> str:
     """A class by module and name."""
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return f"{module_of(cls)}.{cls.__qualname__}"
 
 
 def _described(slots: object) -> str:
@@ -132,7 +132,7 @@ def _described(slots: object) -> str:
 def registration_hint(value: object) -> str:
     """What to do about an argument of an unknown class."""
     name = type(value).__qualname__
-    if type(value).__module__ in ("builtins", "numpy"):
+    if module_of(type(value)) in ("builtins", "numpy"):
         return "pass a NumPy array, such as np.asarray(…, np.float32), a torch tensor, or an object with DLPack or the array interface"
     return (
         "pass a NumPy array, a torch tensor, or an object with DLPack or the array interface; "

@@ -41,6 +41,10 @@ def __getattr__(name: str) -> object:
     return found
 
 
+_looked_up = __getattr__
+"""How names are looked up, unless somebody puts another function there."""
+
+
 def assigned(names: Sequence[str]) -> tuple[str, ...]:
     """Which of these names somebody has assigned: they are not the language's own any more."""
     return assigned_in(globals(), _LOADED, names)

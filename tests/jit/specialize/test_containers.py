@@ -22,6 +22,8 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     return out
 """
 AROUND = """
+import heapq
+import operator
 import random
 import numpy as np
 SIZES, TABLE, ARRAY, RANDOM, STEPS = [4, 1, 3], {"a": 1, "b": 2}, np.array([3, 1]), random.Random(1), iter([1, 2, 3])
@@ -191,6 +193,13 @@ REFUSED = [
     ("m = made(3)\np = m.pop()\nv = p", "changes a list of Python's"),
     ("SIZES.append(3)\nv = 1", "changes a list of Python's"),
     ("v = TABLE.pop('a')", "changes a dict of Python's"),
+    ("list.append(SIZES, 3)\nv = 1", "changes a list of Python's"),
+    ("dict.__setitem__(TABLE, 'a', 3)\nv = 1", "changes a dict of Python's"),
+    ("operator.setitem(SIZES, 0, 3)\nv = 1", "changes a list of Python's"),
+    ("v = len(operator.iadd(SIZES, [3]))", "changes a list of Python's"),
+    ("heapq.heappush(SIZES, 3)\nv = 1", "changes a list of Python's"),
+    ("np.copyto(ARRAY, 3)\nv = 1", "changes a ndarray of Python's"),
+    ("setattr(TABLE, 'a', 3)\nv = 1", "changes a dict of Python's"),
     ("ARRAY.sort()\nv = 1", "changes a ndarray of Python's"),
     ("v = RANDOM.random()", "changes a Random of Python's"),
     ("a = next(STEPS)\nv = next(STEPS)", "changes a list_iterator of Python's"),

@@ -6,10 +6,13 @@ It is asked like all else (`Trace.nature`): no pass looks at the class of an obj
 from __future__ import annotations
 
 import array
+import bisect
+import heapq
+import operator
 import random
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from types import BuiltinMethodType, GeneratorType, MethodType, MethodWrapperType
+from types import BuiltinMethodType, GeneratorType, MethodDescriptorType, MethodType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, cast
 
 import numpy as np
@@ -46,11 +49,22 @@ _MAKING: dict[type, frozenset[str]] = {
     np.ndarray: frozenset({"tolist"}),
 }
 """Methods that make a list, dict or set which nobody else has, by the exact type they belong to."""
+_WRITING: tuple[object, ...] = (operator.setitem, operator.delitem, setattr, delattr)
+"""Functions that change whatever they are given first."""
+_IN_PLACE: tuple[object, ...] = (
+    *(getattr(operator, name) for name in "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor".split()),
+    *(getattr(heapq, name) for name in "heappush heappop heapify heapreplace heappushpop".split()),
+    bisect.insort, bisect.insort_left, bisect.insort_right,
+    np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis,
+)  # fmt: skip
+"""Those that change what they are given first if it can be changed in place."""
 METHODS = (BuiltinMethodType, MethodType, MethodWrapperType)
 
 ITERATOR, ARRAY, STEPS, MAKES, BLIND = "iterator", "array", "steps", "makes", "blind"
 """It gives one member after the other; it has data of its own, as arrays do; calling it moves an iterator on; what it gives is a list, dict or set that nobody
 else has; it gives the same whatever the order of a set."""
+WRITES, IN_PLACE, KEPT, ALIKE = "writes", "in place", "kept", "alike"
+"""Calling it changes its first argument; it does if that can be changed in place; it is a thing that can; it is a set of integers alone, or of texts."""
 Nature = tuple[str, ...]
 
 
@@ -70,17 +84,33 @@ def _changes(kind: type) -> str:
 
 def _words(value: object) -> Iterator[str]:
     cls = type(value)
-    if cls in METHODS:
+    if any(value is one for one in _WRITING):
+        yield WRITES
+    elif any(value is one for one in _IN_PLACE) or cls is MethodDescriptorType or cls is WrapperDescriptorType:
+        yield from _words_of_function(value)
+    elif cls in METHODS:
         yield from _words_of_method(cast("object", cast("Any", value).__self__), cast("str", getattr(value, "__name__", "")), cls is BuiltinMethodType)
     elif cls is set or cls is frozenset:
         if cls is set:
-            yield from (f"set of {kind.__name__}" for kind in (int, str) if all(type(item) is kind for item in cast("set[object]", value)))
+            yield KEPT
+            if any(all(type(item) is kind for item in cast("set[object]", value)) for kind in (int, str)):
+                yield ALIKE
     else:
+        if kind_that_changes(cls) is not None:
+            yield KEPT
         yield from (word for word, special in _SPECIAL if any(special in own_names(base) for base in bases_of(cls)))
 
 
 _SPECIAL = ((ITERATOR, "__next__"), (ARRAY, "__array__"))
 """What a class has that makes its instances such."""
+
+
+def _words_of_function(function: object) -> Iterator[str]:
+    """`list.append` changes lists, as the method of one does."""
+    owner = cast("type | None", getattr(function, "__objclass__", None))
+    kind = None if owner is None else kind_that_changes(owner)
+    if owner is None or (kind is not None and (CHANGING[kind] is _ALL or cast("Any", function).__name__ in CHANGING[kind])):
+        yield IN_PLACE
 
 
 def _words_of_method(owner: object, name: str, is_builtin: bool) -> Iterator[str]:

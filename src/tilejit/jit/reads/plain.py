@@ -21,6 +21,7 @@ from tilejit.ops.spec import OpFunction
 from tilejit.types import annotations as language_types
 from tilejit.types.annotations import RUNTIME, MemRef, RuntimeMarker
 from tilejit.types.enums import ENUMS
+from tilejit.types.number_bytes import number_bytes, number_of_bytes
 from tilejit.types.scopes import Marker
 
 _ATOMS = frozenset({int, str, bool, type(None)})
@@ -81,9 +82,14 @@ def is_open(value: object, name: str) -> bool:
 
 
 def defining_module(value: object) -> str:
-    """The module of an object's class, whatever its metaclass answers; "" where it has none."""
+    """The module of an object's class; "" where it has none."""
+    return module_of(type(value))
+
+
+def module_of(cls: type) -> str:
+    """The module of a class, whatever its metaclass answers; "" where it has none: `type` does not look for it if nobody says."""
     try:
-        found = _module_of(type(value))
+        found = _module_of(cls)
     except AttributeError:
         found = None
     return found if isinstance(found, str) else ""
@@ -96,7 +102,7 @@ class_name: Callable[[type], str] = vars(type)["__qualname__"].__get__
 
 def _is_number(value: np.generic) -> bool:
     """Whether a NumPy scalar is plain: no record, which can be changed in place, and no subclass."""
-    package = type(value).__module__.partition(".")[0]
+    package = defining_module(value).partition(".")[0]
     return package == "ml_dtypes" or (package == "numpy" and value.dtype.kind not in "VO")
 
 
@@ -135,7 +141,7 @@ def encode(value: object, other: Callable[[object], object] | None = None) -> An
     if kind is np.str_ or kind is np.bytes_:  # an array of one would drop zeros at the end
         return ["numpy text", str.__str__(cast("str", value))] if kind is np.str_ else ["numpy bytes", bytes(cast("bytes", value)).hex()]
     if isinstance(value, np.generic) and _is_number(value):
-        return ["numpy", _dtype_name(value.dtype) if kind.__module__ == "numpy" else f"ml_dtypes.{value.dtype.name}", value.tobytes().hex()]
+        return ["numpy", _dtype_name(value.dtype) if kind.__module__ == "numpy" else f"ml_dtypes.{value.dtype.name}", number_bytes(value).hex()]
     if other is None:
         raise NotPlain(value)
     return other(value)
@@ -301,7 +307,7 @@ def _numpy(rows: list[Any], other: _Other) -> object:
     name, data = rows
     package, _, rest = str(name).partition(".")
     dtype = np.dtype(getattr(__import__("ml_dtypes"), rest)) if package == "ml_dtypes" else np.dtype(name)
-    return np.frombuffer(bytes.fromhex(data), dtype)[0]
+    return number_of_bytes(bytes.fromhex(data), dtype)
 
 
 def _of_language(rows: list[Any], other: _Other) -> object:

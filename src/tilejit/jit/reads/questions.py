@@ -103,9 +103,12 @@ def _is_ours(name: object) -> bool:
 
 
 def assigned(module: types.ModuleType, *names: str) -> object:
-    """Which names of the language somebody has assigned; the table is not loaded."""
-    tell = vars(module).get("assigned")
-    return tell(names) if tell is not None else ()
+    """Which names of the language somebody has assigned; the table is not loaded. All of them where a module only looks like ours, or looks elsewhere."""
+    own = vars(module)
+    tell = own.get("assigned")
+    if tell is None:
+        return ()
+    return tell(names) if type(module) is types.ModuleType and tell.__globals__ is own and own.get("__getattr__") is own["_looked_up"] else names
 
 
 def attribute(owner: object, name: str, turn: int = 0, path: str = "") -> object:

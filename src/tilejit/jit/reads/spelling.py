@@ -54,6 +54,8 @@ def spelled_as(operation: str, operands: tuple[object, ...], show: Callable[[obj
         args, keywords = cast("tuple[tuple[object, ...], dict[str, object]]", operands[1:3])
         given = ", ".join([*map(show, args), *[f"{name}={show(value)}" for name, value in keywords.items()]])
         return f"{base}({given})" if len(given) <= 60 else f"{base}(…)"
+    if operation == "assigned":
+        return f"names assigned in {base}"
     if operation == "nature":
         return f"type({base})"
     return base if operation in ("content", "truth", "items", "text", "symbol") else operation

@@ -317,9 +317,9 @@ def _language_rows(module: types.ModuleType, path: str) -> list[_Row]:
     rows: list[_Row] = []
     owner: object = module
     for name in path.split("."):
-        names = cast("dict[str, object]", vars(owner))
+        names, here = cast("dict[str, object]", vars(owner)), module if owner is module else None
         owner = names.get(name, MISSING)
-        rows.append((names, name, owner, None))
+        rows.append((names, name, owner, here))
         if owner is MISSING:
             break
     return rows

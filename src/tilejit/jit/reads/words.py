@@ -68,7 +68,8 @@ def _language_words(module: types.ModuleType, names: tuple[str, ...]) -> list[Wo
     """One word for all names of the language, and one for each group of them: they rarely change, and are compared at every call."""
     own = cast("dict[str, object]", vars(module))
     groups = {first: own.get(first) for first, dot, _ in (name.partition(".") for name in names) if dot}
-    return [dict_word(own), *(HeldWord(dict_word(cast("dict[str, object]", vars(group))), group) for group in groups.values() if group is not None)]
+    here = [HeldWord(type_word(module), module), dict_word(own)]
+    return [*here, *(HeldWord(dict_word(cast("dict[str, object]", vars(group))), group) for group in groups.values() if group is not None)]
 
 
 def _annotation_words(definition: Definition) -> list[Word] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.errors import UnsupportedFeatureError, in_body
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_one
-from tilejit.jit.reads.natures import CHANGING, MAKES, STEPS, changed_kind
+from tilejit.jit.reads.natures import ALIKE, CHANGING, IN_PLACE, KEPT, MAKES, STEPS, WRITES, changed_kind
 from tilejit.jit.reads.plain import is_plain
 from tilejit.jit.specialize.values import Static
 
@@ -80,7 +80,7 @@ def taken_over(body: Expressions, value: object, node: ast.expr) -> object:
     if not any(kind is one for one in (list, dict, set)) or cast("int", trace.ask("call", len, (value,), {})) > _MANY:
         return value
     if kind is set:
-        alike = bool(trace.nature(value))
+        alike = ALIKE in trace.nature(value)
         return {cast("Static", item).value for item in body.members(Static(trace.ask("call", sorted, (value,), {})), node)} if alike else value
     if kind is list:
         return [cast("Static", item).value for item in body.members(Static(value), node)]
@@ -100,15 +100,17 @@ def refuse_deed(body: Expressions, node: ast.Call, function: object, given: Sequ
     trace = body.specializer.trace
     told = trace.nature(function)
     kind, stepped = changed_kind(told), function is next and bool(given)
-    if kind is None and not stepped and STEPS not in told:
+    writes = bool(given) and is_handle(given[0]) and (WRITES in told or (IN_PLACE in told and KEPT in trace.nature(given[0])))
+    if kind is None and not stepped and not writes and STEPS not in told:
         return
-    owner = given[0] if stepped else trace.ask("attr", function, "__self__") if is_handle(function) else cast("Any", function).__self__
-    if kind is None:
+    owner = given[0] if stepped or writes else trace.ask("attr", function, "__self__") if is_handle(function) else cast("Any", function).__self__
+    if kind is None and not writes:
         before, body.stepped = body.stepped, [*body.stepped, owner]
         if not any(is_one(owner, one) for one in before):
             return  # once it is a question like others; what comes next is another one
     named = type(trace.in_message(owner)).__name__
     what = f"`{ast.unparse(node)}` changes a {named} of Python's while compiling, which the next call of the kernel would not do"
     copied = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ast.unparse(node.args[0]) if node.args else "…"
-    help = f"take a copy, {kind.__name__}({copied}), and change that" if kind in (list, dict, set) else "do it before the call, and pass what comes of it"
+    is_own = kind in (list, dict, set) and not writes
+    help = f"take a copy, {cast('type', kind).__name__}({copied}), and change that" if is_own else "do it before the call, and pass what comes of it"
     raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=help)
