@@ -128,7 +128,7 @@ def _annotation_names(function: FunctionType, frame: FrameType | None) -> dict[s
     hidden, found = {*function.__code__.co_varnames, *function.__code__.co_cellvars} - names, dict[str, object]()
     code, in_function = function.__code__, False
     # What decorates need not be what the definition stands in: `pl.jit(make())`, a project's own decorator. The code of what does holds that of the function.
-    while (held := _holding(code, frame)) is not None:
+    while "." in code.co_qualname and (held := _holding(code, frame)) is not None:
         frame, between = held
         for ended in between:  # whose own names nobody has any more
             hidden |= {*ended.co_varnames, *ended.co_cellvars, *(() if _is_function(ended) or in_function else ended.co_names)}
