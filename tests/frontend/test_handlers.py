@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tilejit.backends.cpu.llvm import compile
 from tilejit.errors import InternalError
 from tilejit.frontend import context, reader
 
 
-class TooLate(Exception):
+class TooLate(RuntimeError):
     pass
 
 
@@ -44,7 +45,7 @@ def _interrupted(*args: object) -> None:
     signal.raise_signal(signal.SIGUSR1)
 
 
-@pytest.mark.parametrize("place", [(context, "span_of"), (reader, "run_ahead")])
+@pytest.mark.parametrize("place", [(context, "span_of"), (reader, "run_ahead"), (compile.llvm, "parse_assembly")])
 def test_an_error_of_a_handler_passes_through(place: tuple[object, str], ringing: None, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.ones((4, 8), np.float32)
     monkeypatch.setenv("TILEJIT_CACHE", "0")

@@ -462,3 +462,37 @@ def test_of_what_class_a_helper_wants_its_compile_time_argument_is_part_of_the_k
         for _ in range(2):
             with pytest.raises(ArgumentError, match="`way` of `chosen` is a compile-time dict"):
                 choosing(x)
+
+
+class Lengthy:
+    def __len__(self) -> int:
+        return 2
+
+
+class Other:
+    def __len__(self) -> int:
+        return 2
+
+
+@pytest.mark.parametrize("fast", ["1", "0"])
+@pytest.mark.parametrize("wanted", [Lengthy, Lengthy | int])
+def test_an_object_for_a_helper_is_of_the_class_that_the_helper_names(wanted: Any, fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    monkeypatch.setitem(globals(), "CHOSEN", _helper(wanted))
+    choosing.cache_clear()
+
+    class Longer(Lengthy):
+        pass
+
+    x = data(2, 3)
+    for way in (Lengthy(), Longer()):
+        monkeypatch.setitem(globals(), "WAYS", way)
+        for _ in range(3):
+            np.testing.assert_array_equal(choosing(x), x + 2)
+    Longer.__bases__ = (Other,)
+    for way in (WAYS, Other()):  # after warm calls, and at first
+        monkeypatch.setitem(globals(), "WAYS", way)
+        for _ in range(2):
+            with pytest.raises(ArgumentError, match="`way` of `chosen` is a compile-time Lengthy"):
+                choosing(x)
+            choosing._cache.clear()  # so that the disk is asked, too

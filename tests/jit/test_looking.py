@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tilejit import RunConfig
+from tilejit import RunConfig, ir
 from tilejit.errors import OptionError
 
 X = np.random.default_rng(0).standard_normal((8, 24)).astype(np.float32)
@@ -74,3 +75,23 @@ def test_a_schedule_of_a_call_names_nests_or_kinds_of_work_that_there_are(on_dis
         with pytest.raises(OptionError, match=f"the schedule of halved has no '{name}'"):
             halved(X, config=RunConfig(platform=platform, schedule={name: {"lanes": 8}}))
     np.testing.assert_array_equal(halved(X, config=RunConfig(schedule={"gemm FP32": {"rows": 4}, "copies": {"lanes": 8}})), X / 2)
+
+
+@pytest.mark.parametrize("name", ["nope", "halved/nest0", "halved_k0/nest9"])
+def test_a_schedule_of_the_setting_names_what_there_is_or_another_kernel(name: str, on_disk: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    program = cast("ir.Program", halved.compile(X).program)
+    monkeypatch.setenv("TILEJIT_SCHEDULE", f'{{"{name}": {{"lanes": 8}}}}')
+    for look in (lambda: halved(X), lambda: ir.compile(program)):
+        with pytest.raises(OptionError, match=rf"the schedule of halved has no '{name}' \(TILEJIT_SCHEDULE\)"):
+            look()
+    monkeypatch.setenv("TILEJIT_SCHEDULE", '{"other_k0/nest0": {"lanes": 8}, "halved_k0/nest0": {"lanes": 8}}')
+    np.testing.assert_array_equal(halved(X), X / 2)
+
+
+def test_a_schedule_of_a_compiled_program_names_nests_that_there_are(on_disk: tuple[str, ...]) -> None:
+    program = cast("ir.Program", halved.compile(X).program)
+    for name in ("nope", "other_k0/nest0", "halved_k0/nest9"):
+        with pytest.raises(OptionError, match=f"the schedule of halved has no '{name}'"):
+            ir.compile(program, config=RunConfig(schedule={name: {"lanes": 8}}))
+    compiled = ir.compile(program, config=RunConfig(schedule={"halved_k0/nest0": {"lanes": 8}}))
+    np.testing.assert_array_equal(compiled(X), X / 2)

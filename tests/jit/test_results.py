@@ -316,3 +316,42 @@ def test_the_shape_of_a_result_of_what_a_loop_changes_follows_from_its_extents(p
     for rows in (5, 1, 8):
         x = data(rows, 7)
         np.testing.assert_array_equal(turned_over(x), x[::-1].reshape(-1))
+
+
+def test_shapes_of_results_follow_through_loops_and_branches(platform: str) -> None:
+    @pl.jit
+    def carried(x: pl.Tensor[[M, 4], pl.FP32]):
+        later, more, done = x[1:] * 2.0, pl.full([x.shape[0] + 1, 4], pl.FP32, 0.5), x[1:] + 1.0
+        for i in pl.range(2):
+            later, done = done, later
+            if x[i, 0] > 0:
+                more = more + x[i, 0]
+        count = 0
+        while count < 2:
+            done = done * 2.0
+            count = count + 1
+        with pl.at(level=pl.Level.CORE_GROUP):
+            inner = x[1:] * 1.0
+            for _ in pl.range(3):
+                inner = inner + 1.0
+        return later, more, done, inner
+
+    for rows in (5, 2):
+        x = data(rows, 4)
+        added = np.float32(0.5) + sum(max(x[i, 0], np.float32(0)) for i in range(2))
+        right = (x[1:] * 2, np.full((rows + 1, 4), added), (x[1:] + 1) * 4, x[1:] + 3)
+        for got, wanted in zip(carried(x), right, strict=True):
+            assert got.shape == wanted.shape
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_result_that_a_loop_makes_smaller_has_no_shape_before_the_run(platform: str) -> None:
+    @pl.jit
+    def shrinking(x: pl.Tensor[[M, 4], pl.FP32]):
+        rest = x[1:] * 1.0
+        for _ in pl.range(2):
+            rest = rest[1:] * 1.0
+        return rest
+
+    with pytest.raises(ShapeError, match="known only at run time"):
+        shrinking(data(5, 4))

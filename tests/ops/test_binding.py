@@ -8,8 +8,9 @@ import pytest
 
 from tilejit.dtypes import FP32, INDEX
 from tilejit.errors import ArgumentError
-from tilejit.ops import public
-from tilejit.ops.binding import Bound, Kind, bind
+from tilejit.ops import public, table
+from tilejit.ops.binding import Bound, Kind, bind, canonical_names
+from tilejit.ops.spec import ParamKind
 from tilejit.types.enums import AtomicType, MemorySpace, PadValue
 
 TENSOR, TILE, SCALAR = "a tensor", "a tile", "a scalar"
@@ -122,3 +123,25 @@ def test_mistakes_name_the_function_and_the_parameter(path: str, positional: tup
         bound(path, *positional, **keywords)
     assert text in str(caught.value)
     assert isinstance(caught.value, TypeError)
+
+
+SOME: dict[ParamKind, object] = {ParamKind.Value: TENSOR, ParamKind.Operand: TENSOR, ParamKind.Scalar: SCALAR, ParamKind.Scalars: [4], ParamKind.Static: FP32}
+
+
+@pytest.mark.parametrize("wrong", [1, [True], None, "yes"], ids=repr)
+def test_every_flag_of_the_table_is_true_or_false(wrong: object) -> None:
+    seen = 0
+    for row in table().values():
+        for spelling in row.spellings:
+            params = {written: row.param(name) for written, name in canonical_names(spelling, row).items()}
+            flags = [written for written, param in params.items() if param.is_flag]
+            if not flags or (spelling.namespace == "pl" and spelling.same_as is None):
+                continue  # the latter stands for the names of both levels
+            given = {written: SOME[params[written].kind] for written in spelling.required}
+            if spelling.namespace == "tile" or spelling.same_as == "tile":
+                given = {written: TILE if value == TENSOR else value for written, value in given.items()}
+            for flag in flags:
+                seen += 1
+                with pytest.raises(ArgumentError, match=f"takes True or False as `{flag}`"):
+                    bound(f"{spelling.namespace}.{spelling.name}", **given, **{flag: wrong})
+    assert seen > 40

@@ -354,6 +354,22 @@ def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]])
             change(names, monkeypatch)
 
 
+@pytest.mark.parametrize("own", [lambda count: range(count + first), functools.partial(lambda count: range(count + first))], ids=["function", "object"])
+def test_what_stands_in_place_of_a_function_of_the_language_runs_every_time(own: Callable[[int], range], texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pl.jit.host
+    def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            times(x[r], y[r], 3, device=r)
+
+    x = rows(5)
+    monkeypatch.setattr(pl, "range", own)
+    for count in (0, -1):
+        monkeypatch.setitem(globals(), "first", count)
+        np.testing.assert_array_equal(host(x, config=on(2)), x * [[3], [3 if count == 0 else 0]])
+    assert texts == ["host"] * 2
+
+
+first = 0
 weight = 2.0
 
 

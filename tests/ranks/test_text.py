@@ -12,7 +12,7 @@ import tilejit.language.distributed as pld
 from tests.ranks import signals
 from tests.ranks.engines import PLATFORMS, on
 from tilejit import RunConfig, ir
-from tilejit.errors import ArgumentError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, ParserTypeError, UnsupportedFeatureError
 
 X, SIG = np.zeros((8, 16), np.float32), np.zeros((1, 1), np.int32)
 
@@ -143,3 +143,48 @@ def test_what_a_helper_of_a_host_function_cannot_call_is_told_where_it_is_called
         host_by(helper)(np.ones((2, 8), np.float32), config=on(2))
     assert caught.value.message.startswith(message) and hint in str(caught.value)
     assert caught.value.span is not None and caught.value.span.function == "host"
+
+
+@pl.jit
+def raised(x: pl.Tensor, y: pl.Out[pl.Tensor], by=pl.RUNTIME):  # type: ignore[no-untyped-def]
+    y[:] = x + by
+
+
+@pl.jit
+def filled(y: pl.Out[pl.Tensor[[8], pl.FP32]], by=pl.RUNTIME):  # type: ignore[no-untyped-def]
+    y[:] = pl.full([8], dtype=pl.FP32, value=by)
+
+
+def test_a_scalar_of_the_run_without_a_type_has_that_of_the_number_that_a_launch_gives() -> None:
+    @pl.jit.host
+    def host(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], z: pl.Out[pl.Tensor[[8], pl.FP32]], by: float):
+        raised(x, y, by, device=0)
+        filled(z, by + 1.0, device=0)
+
+    x = np.arange(8, dtype=np.float32)
+    for by in (2.5, 0.25, -1.5):
+        y, z = host(x, by=by, config=on(1))
+        np.testing.assert_array_equal(y, x + np.float32(by))
+        np.testing.assert_array_equal(z, np.full(8, by + 1.0, np.float32))
+
+
+class Image:
+    def __init__(self, pixels: np.ndarray) -> None:
+        self.pixels = pixels
+
+    def __cache_signature__(self) -> tuple[str]:
+        return ("Image",)
+
+    def __abi_slots__(self) -> tuple[np.ndarray]:
+        return (self.pixels,)
+
+
+def test_a_host_function_says_that_it_takes_no_objects_for_tensors() -> None:
+    @pl.jit.host
+    def host(x: Image, y: pl.Out[pl.Tensor[[8], pl.FP32]]):
+        raised(x, y, 1.0, device=0)
+
+    for given in (Image(np.ones(8, np.float32)), np.ones(8, np.float32)):
+        with pytest.raises(ParserTypeError, match="`x` of a host function is annotated Image") as caught:
+            host(given, np.empty(8, np.float32), config=on(1))
+        assert "x: pl.Tensor[[rows, columns], dtype]" in str(caught.value)

@@ -339,6 +339,10 @@ def _lazy(use: Callable[[Any], object], x: Any) -> None:
     use(torch.nn.parameter.UninitializedParameter())
 
 
+def _zeros(use: Callable[[Any], object], x: Any) -> None:
+    use(torch._efficientzerotensor(x.shape))  # type: ignore[reportPrivateUsage]
+
+
 WRAPPERS = {
     "vmap": (_in_vmap, "inside vmap, grad or another transform"),
     "grad": (_in_grad, "inside vmap, grad or another transform"),
@@ -348,6 +352,7 @@ WRAPPERS = {
     "jagged": (_jagged, "a nested torch tensor"),
     "fake": (_fake, "of the class FakeTensor, which intercepts operators"),
     "intercepting": (_intercepting, "of the class Watching, which intercepts operators"),
+    "zeros": (_zeros, "zeros that autograd made without memory"),
     "uninitialized": (_lazy, "an uninitialized torch parameter"),
 }
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilejit.dtypes import DTYPES, DType
-from tilejit.errors import OptionError
+from tilejit.errors import OptionError, did_you_mean
+
+if TYPE_CHECKING:
+    from tilejit.runtime.artifact.compiled import CompiledProgram
 
 COPIES = "copies"
 """The choice for all copies of a program."""
@@ -22,6 +25,23 @@ def products_of(accumulator: DType) -> str:
 def shared_names() -> tuple[str, ...]:
     """Choices that no kernel has for itself: a schedule may name them whether a program needs them or not."""
     return COPIES, *map(products_of, DTYPES.values())
+
+
+def check_names(compiled: CompiledProgram, schedule: str, *, own: bool = False, of_setting: bool = False) -> None:
+    """Refuse a schedule for nests that a program does not have; one that is not its `own` may speak of all kinds of products at once, and that of the setting
+    of other programs."""
+    if not schedule:
+        return
+    shared = () if own else shared_names()
+    known = list(json.loads(compiled.stage("schedule"))) if "schedule" in compiled.stages() else []
+    name = compiled.name.removeprefix("_jit_")
+    ours = {name, *(nest.partition("/")[0] for nest in known)}
+    for nest in json.loads(schedule):
+        function, _, rest = nest.partition("/")
+        if nest in known or nest in shared or (of_setting and rest and function not in ours):
+            continue
+        help = did_you_mean(nest, (*known, *shared)) or (f"it has {', '.join(known)}" if known else f"on `{compiled.platform}` nothing can be replaced")
+        raise OptionError(f"the schedule of {name} has no {nest!r}{' (TILEJIT_SCHEDULE)' if of_setting else ''}", help=help)
 
 
 AnySchedule = TypeVar("AnySchedule", bound=Any)

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Block, OpResult, SSAValue
 
 from tilejit.errors import InternalError, ParserTypeError, SourceText, Span, TilejitError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend.accumulators import STALE, Accumulators
 from tilejit.frontend.aliases import Aliases, Place
+from tilejit.frontend.comments import Comments, comments_of
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.handlers import raised_by_handler
 from tilejit.frontend.names import COMPOUND, NameAnalysis, live_after_each
@@ -160,7 +161,7 @@ class Context(Scalars):
         """Which submitted task wrote a tensor last."""
         self._evaluate = evaluate
         self._statement = statement
-        self._pending_comments: list[str] = []
+        self.comments = Comments()
 
     # places -----------------------------------------------------------------------------------------------------------
 
@@ -243,7 +244,7 @@ class Context(Scalars):
         self.builder.span = self.span(statement)
         block, last = self.builder.block, self.builder.block.last_op
         # What stands before a statement belongs to all of it, not to the first statement inside.
-        held, self._pending_comments = self._pending_comments, []
+        held, self.comments.pending = self.comments.pending, []
         try:
             self._statement(self, statement)
         except TilejitError as error:
@@ -259,42 +260,9 @@ class Context(Scalars):
         finally:
             self.builder.span = previous
         if self.frame.comments:
-            held += self._comments_of(statement)
+            held += comments_of(statement, self.frame.comments, self.frame.source)
         if held:
-            self._attach_comments(held, last.next_op if last is not None else block.first_op)
-
-    def _comments_of(self, statement: ast.stmt) -> list[str]:
-        """The comments that stand before a statement and on its first line; on all its lines, if it has no body."""
-        comments = self.frame.comments
-        line = statement.lineno - 1
-        above: list[str] = []
-        while line in comments and _only_comment(self.frame.source, line):
-            above.append(comments[line])
-            line -= 1
-        end = statement.end_lineno if not hasattr(statement, "body") else statement.lineno
-        return above[::-1] + [comments[number] for number in range(statement.lineno, (end or statement.lineno) + 1) if number in comments]
-
-    def _attach_comments(self, comments: list[str], op: Operation | None) -> None:
-        """Give comments to the first op that a statement made, before those of statements inside; without an op they wait for the next one."""
-        while isinstance(op, d.ConstOp) and op.next_op is not None:
-            op = op.next_op
-        if op is None:
-            self._pending_comments = comments + self._pending_comments
-            return
-        own = op.attributes.get("comment")
-        inner = own.data if isinstance(own, d.Static) and isinstance(own.data, tuple) else ()
-        op.attributes["comment"] = d.Static((*comments, *inner))
-
-    def hand_on_comments(self, op: Operation) -> None:
-        """Comments of an op that goes away stand before the next one."""
-        own = op.attributes.get("comment")
-        if isinstance(own, d.Static) and isinstance(own.data, tuple):
-            self._attach_comments(list(own.data), op.next_op)
-
-    def attach_last_comments(self, block: Block) -> None:
-        """Comments behind the last op of a function stand before its end."""
-        if self._pending_comments and block.first_op is not block.last_op:
-            self._attach_comments(self._pending_comments, block.last_op)
+            self.comments.attach(held, last.next_op if last is not None else block.first_op)
 
     # names ------------------------------------------------------------------------------------------------------------
 
@@ -389,14 +357,9 @@ class Context(Scalars):
 
     def snapshot(self) -> tuple[int, int, list[str]]:
         """What must be undone when a body is read again."""
-        return len(self.prints), self.tasks, list(self._pending_comments)
+        return len(self.prints), self.tasks, list(self.comments.pending)
 
     def restore(self, snapshot: tuple[int, int, list[str]]) -> None:
         del self.prints[snapshot[0] :]
         self.tasks = snapshot[1]
-        self._pending_comments = list(snapshot[2])
-
-
-def _only_comment(source: SourceText, line: int) -> bool:
-    text = source.line(line)
-    return text is not None and text.lstrip().startswith("#")
+        self.comments.pending = list(snapshot[2])

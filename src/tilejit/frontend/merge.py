@@ -11,7 +11,7 @@ from tilejit.dtypes import BOOL, FP32, INDEX, TASK_ID, DType
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import Perhaps, TaskHandle, TypedConstant, describe_value, is_number, number_dtype, plain_number, same_static
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import BufferType, ScalarType, TileType, ValueType, join
+from tilejit.types.values import BufferType, ScalarType, TileType, ValueType, join, takes_number
 
 
 class Conflict(Exception):
@@ -97,10 +97,7 @@ def _index_and_integer(a: DType, b: DType) -> bool:
 
 def literal_fits(value: object, dtype: DType) -> bool:
     """Whether an untyped number may stand for a scalar of `dtype`."""
-    number = plain_number(value)
-    if isinstance(number, bool):
-        return dtype is BOOL
-    return dtype.is_float if isinstance(number, float) else dtype.is_float or dtype.is_integer
+    return takes_number(dtype, plain_number(value))
 
 
 def _shown(value: object) -> str:

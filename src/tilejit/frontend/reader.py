@@ -162,7 +162,7 @@ class FunctionReader:
         ctx.builder.span = self.span(next((node for node in ast.walk(last) if isinstance(node, ast.Return)), last))
         values = self._returned(ctx)
         ctx.builder.return_(values or [])
-        ctx.attach_last_comments(op.body.block)
+        ctx.comments.attach_last(op.body.block)
         _drop_overhangs(ctx, op)
         attrs: dict[str, object] = {**self.source.attrs, **ctx.attributes}
         if ctx.windows:
@@ -274,7 +274,7 @@ def _drop_overhangs(ctx: Context, function: d.FuncOp) -> None:
         if not isinstance(op, d.WindowOp) or not defined_inside(window, function.body.block):
             continue
         if (error is not None or window in ctx.seen_through) and not any(True for _ in window.uses):
-            ctx.hand_on_comments(op)
+            ctx.comments.hand_on(op)
             op.detach()
             op.erase()
         elif error is not None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import SSAValue
 
 from tilejit.dtypes import TASK_ID
 from tilejit.errors import NoWriteError, ShapeError, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.entry_extents import entry_extent
 from tilejit.tile_ir.names import name_value, unique_name
-from tilejit.tile_ir.origins import extent_source
 from tilejit.tile_ir.program import Function, Program
-from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim, ScalarType, TileType
+from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType
 
 
 def as_program(node: Program | Function) -> Program:
@@ -94,57 +94,10 @@ def _output_type(value: SSAValue, at: d.ReturnOp, name: str, extents: dict[str, 
     for axis, dim in enumerate(type.shape):
         if dim != ANY:
             continue
-        found = _extent(value, axis)
+        found = entry_extent(value, axis)
         if found is None:
             help = "pass an output parameter: out: pl.Out[pl.Tensor]"
             raise ShapeError(f"the shape of the returned {type} is known only at run time", span=at.span, help=help)
         shape[axis] = f"{name}_{axis}"
         extents[f"{name}_{axis}"] = found
     return BufferType(tuple(shape), type.dtype)
-
-
-def _extent(value: SSAValue, axis: int) -> object:
-    """An extent as an expression that a call can evaluate before it starts (see `Signature.computed`), else None."""
-    type, maker = d.shaped_type(value), value.owner
-    dim = type.shape[axis]
-    if isinstance(dim, int):
-        return dim
-    if dim != ANY:
-        return ("dim", dim)  # whoever made the value: parameters carry the symbol
-    if isinstance(value, BlockArgument):
-        return None
-    if isinstance(maker, d.CreateOp | d.ViewOp):
-        return _computed(maker.extents[sum(isinstance(extent, str) for extent in type.shape[:axis])])
-    if isinstance(maker, d.WindowOp):
-        return _computed([extent for place, extent in enumerate(maker.extents) if place not in maker.drop][axis])
-    source = extent_source(maker, list(maker.results).index(value), axis) if isinstance(maker, d.ApplyOp) else None  # type: ignore[arg-type]
-    return _extent(*source) if isinstance(source, tuple) else _computed(source)
-
-
-_LARGEST = 64
-"""Operations that an extent of a result may take: it is computed in every call."""
-
-
-def _computed(value: SSAValue | None) -> object:
-    """A scalar as such an expression."""
-    if isinstance(value, BlockArgument):
-        function = value.owner.parent_op()
-        return ("scalar", function.names[value.index]) if isinstance(function, d.FuncOp) else None
-    maker = value.owner if value is not None else None
-    if isinstance(maker, d.ConstOp):
-        return maker.static("value")
-    if isinstance(maker, d.DimOp):
-        return _extent(maker.source, maker.axis)
-    if isinstance(maker, d.ApplyOp) and maker.op in EXTENT_OPERATIONS and _operations(maker) <= _LARGEST:
-        operands = [_computed(operand) for operand in maker.args]
-        return None if None in operands else (maker.op, *operands)
-    return None
-
-
-def _operations(op: d.ApplyOp) -> int:
-    """How many operations a scalar takes when everything it is made of is written out; counting stops past the limit."""
-    count, pending = 0, [op]
-    while pending and count <= _LARGEST:
-        count += 1
-        pending += [operand.owner for operand in pending.pop().args if isinstance(operand.owner, d.ApplyOp)]
-    return count

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from tilejit import config as settings
+from tilejit.backends.schedules import check_names
 from tilejit.compiler import compile_program
 from tilejit.jit.hosts.distributed import DistributedCompiledProgram
 from tilejit.passes.context import PassContext
@@ -70,6 +72,7 @@ def compile(
     hosts = isinstance(program, Program) and bool(program.hosts)
     place = os.fspath(output_dir) if output_dir is not None else None
     compiled = compile_program(program, chosen, None if hosts else place)
+    check_names(compiled, chosen.schedule, of_setting=chosen.schedule == settings.SCHEDULE.value)
     if isinstance(program, Program) and hosts:
         found = distributed_config if distributed_config is not None else chosen.distributed_config
         if found is not None and not isinstance(found, DistributedConfig):

@@ -7,13 +7,15 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import cast, overload
 
 from tilejit.errors import ArgumentError, ParserSyntaxError
 from tilejit.frontend.texts import remember
 from tilejit.jit.definition import Definition
 from tilejit.jit.function import JITFunction
+from tilejit.jit.reads.plain import is_plain
+from tilejit.types.annotations import DirectedAnnotation, DynVar, ScalarAnnotation, TensorAnnotation, TileAnnotation
 from tilejit.types.python_text import statements
 
 
@@ -117,24 +119,33 @@ def _decorate(function: Callable[..., object], kind: str, options: Mapping[str, 
 
 
 def _annotation_names(function: FunctionType, frame: FrameType | None) -> dict[str, object]:
-    """Names of the function or class around a definition that its annotations in quotes mention: Python keeps no closure for them."""
+    """Names of the function or class around a definition that its annotations in quotes mention: Python keeps no closure for them.
+
+    Those of locals are in a text that is not read yet: of functions around, whatever could stand in one is kept.
+    """
     texts = [annotation for annotation in function.__annotations__.values() if isinstance(annotation, str)]
     names = {node.id for text in texts for node in ast.walk(statements(text)) if isinstance(node, ast.Name)}
-    found: dict[str, object] = {}
+    hidden, found = {*function.__code__.co_varnames, *function.__code__.co_cellvars} - names, dict[str, object]()
     code, in_function = function.__code__, False
     # What decorates need not be what the definition stands in: `pl.jit(make())`, a project's own decorator. The code of what does holds that of the function.
-    while names and (held := _holding(code, frame)) is not None:
+    while "." in code.co_qualname and (held := _holding(code, frame)) is not None:
         frame, between = held
         for ended in between:  # whose own names nobody has any more
-            names -= {*ended.co_varnames, *ended.co_cellvars, *(() if _is_function(ended) or in_function else ended.co_names)}
+            hidden |= {*ended.co_varnames, *ended.co_cellvars, *(() if _is_function(ended) or in_function else ended.co_names)}
             in_function |= _is_function(ended)
         seen = frame.f_locals
         if _is_function(frame.f_code):
-            found |= {name: seen[name] for name in names.difference(function.__code__.co_freevars, found) if name in seen}  # those the function follows itself
+            hidden |= {*function.__code__.co_freevars, *found}  # the former it follows itself
+            found |= {name: value for name, value in seen.items() if name not in hidden and (name in names or _may_annotate(value))}
         elif not in_function:  # the names of a class are not those of functions in its functions
-            found |= {name: seen[name] for name in names.difference(found) if name in seen}
+            found |= {name: seen[name] for name in names.difference(hidden, found) if name in seen}
         code, in_function = frame.f_code, in_function or _is_function(frame.f_code)
     return found
+
+
+def _may_annotate(value: object) -> bool:
+    """Whether a value can be part of an annotation, and holds nothing that its owner may want to be rid of."""
+    return isinstance(value, ModuleType | DynVar | TensorAnnotation | TileAnnotation | ScalarAnnotation | DirectedAnnotation) or is_plain(value)
 
 
 def _is_function(code: CodeType) -> bool:

@@ -254,6 +254,7 @@ class Programs(Kernel):
             print(f"tilejit: {disk.kernel_name(self.definition)} is not kept on disk: {refused} has another answer each time", file=sys.stderr)
 
     def _compile(self, special: Specialization, walk: Trace, config: RunConfig | None, key: disk.Key, start: float) -> CompiledProgram:
+        from tilejit.backends.schedules import check_names
         from tilejit.compiler import compile_program
         from tilejit.jit.garbage import no_collections
         from tilejit.jit.watching import watched_compile
@@ -266,8 +267,8 @@ class Programs(Kernel):
             place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
             compiled = compile_program(self._program(special), place, known=known)
         compiled.made_again(looking.again(lambda: key), lacks_forms=False)
-        if own or (config is not None and config.schedule != settings_in(key.seen)["schedule"]):  # the setting is for kernels of all names
-            looking.check_schedule(compiled, place.schedule, bool(own))
+        of_setting = not own and (config is None or config.schedule == settings_in(key.seen)["schedule"])
+        check_names(compiled, place.schedule, own=bool(own), of_setting=of_setting)
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
         if settings.tells_of_compiles():

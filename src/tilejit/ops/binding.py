@@ -11,7 +11,7 @@ How a call is bound, in order:
 4. The row: the first one that serves the level.
 5. A dispatcher's arguments must be understood by the spelling of that level too: one that only the other level has may
    only be given its default value, one that the level requires must be there.
-6. Each argument must be of the kind its parameter takes; `scalar_only` parameters (`adds`) must be scalars. Scratch needs a tensor or tile
+6. Each argument must be of the kind its parameter takes, and True or False where that is a flag; `scalar_only` parameters (`adds`) must be scalars. Scratch needs a tensor or tile
    beside it.
 7. Parameters left out get the row's default, a plain Python value.
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from numbers import Number
 from typing import Literal, NamedTuple
 
 from tilejit.errors import ArgumentError, did_you_mean
@@ -91,6 +92,8 @@ def bind(
         if kind == "none" and param.default is None:
             continue
         _check_kind(function, spelling, row, param, written, kind)
+        if param.is_flag:
+            _check_flag(function, written, kind, value_of(arg))
         args[param.name] = arg
     _check_scratch(function, level, row, args, kind_of)
     if not row.attrs.get("mixed"):
@@ -239,6 +242,13 @@ def _check_kind(function: OpFunction, spelling: Spelling, row: OpSpec, param: Pa
     elif param.kind is ParamKind.Scalars:
         help = f"write `{written}=[…]`, one entry per dimension"
     raise ArgumentError(f"{function!r} takes {expected} as `{written}`, got {_KIND_TEXT[kind]}", help=help)
+
+
+def _check_flag(function: OpFunction, written: str, kind: Kind, value: object) -> None:
+    if kind == "number" and (isinstance(value, bool) or not isinstance(value, Number)):  # NumPy's, or one that is known later
+        return
+    got = repr(value) if kind in ("number", "none") or isinstance(value, str) else _KIND_TEXT[kind]
+    raise ArgumentError(f"{function!r} takes True or False as `{written}`, got {got}", help=f"write {written}=True or {written}=False")
 
 
 def _check_scratch(function: OpFunction, level: str, row: OpSpec, args: Mapping[str, object], kind_of: Callable[[object], Kind]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilejit.dtypes import FP32, INT32
-from tilejit.errors import ArgumentError, OutOfBoundsError, ShapeError
+from tilejit.errors import OutOfBoundsError, ShapeError
 from tilejit.ops.compose import Handle, Kit, axis_of, composed, product, rank_of, require_values, reshaped, shape_of
 from tilejit.ops.dtype_rules import FLOATS, INTEGERS, NUMBERS, require
 from tilejit.ops.evaluate import ArrayValue, placed
@@ -47,16 +47,6 @@ def _whole_rows(call: Call) -> tuple[ValueType, ...]:
     return (result_type(call, input.shape, input.dtype, input.shape), result_type(call, input.shape, INT32, input.shape))
 
 
-def _flag(call: Call, name: str) -> None:
-    if not isinstance(call.arg(name), bool):
-        raise ArgumentError(f"{call.row.title} takes True or False as `{name}`, got {call.arg(name)!r}")
-
-
-def _infer_sort(call: Call) -> tuple[ValueType, ...]:
-    _flag(call, "descending")
-    return _whole_rows(call)
-
-
 def _sorted(results: tuple[TileType, ...], input: ArrayValue, descending: bool) -> tuple[ArrayValue, ArrayValue]:
     order = np.argsort(keys_of(np.ascontiguousarray(input.data), descending), axis=-1, kind="stable")
     values = np.take_along_axis(input.data, order, axis=-1)
@@ -66,13 +56,12 @@ def _sorted(results: tuple[TileType, ...], input: ArrayValue, descending: bool) 
 _SORT = "(input, descending=False)"
 
 
-@movement(*spell("sort_rows", _SORT), infer=_infer_sort, reference=_sorted, dtypes=ORDERED)
+@movement(*spell("sort_rows", _SORT), infer=_whole_rows, reference=_sorted, dtypes=ORDERED)
 def sort_rows(input: Value, descending: Static = False) -> object:
     """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was."""
 
 
 def _infer_topk(call: Call) -> tuple[ValueType, ...]:
-    _flag(call, "largest")
     values, _ = _whole_rows(call)
     assert isinstance(values, TileType)
     k, columns = call.arg("k"), values.shape[-1]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.errors import ArgumentError, ShapeError
+from tilejit.errors import ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.compose import Handle, Kit, axis_of, composed, rank_of, shape_of
 from tilejit.ops.dtype_rules import NUMBERS, require
@@ -111,8 +111,6 @@ def scan_with(
     extent = types[0].shape[place]
     if not isinstance(extent, int):
         raise ShapeError(f"scan needs an axis whose extent is known while compiling, got {types[0]}", help="annotate the extent, or carry the result through a pl.range loop")
-    if not isinstance(reverse, bool):
-        raise ArgumentError(f"scan takes True or False as `reverse`, got {reverse!r}")
     # Of a tensor in memory a value is made: writing into its parts would change it.
     values = [k("expand_clone", value, value) if isinstance(k.type(value), BufferType) else value for value in values]
     values = [k("flip", value, place) for value in values] if reverse else values

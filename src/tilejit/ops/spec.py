@@ -50,6 +50,11 @@ class Param:
     def required(self) -> bool:
         return self.default is inspect.Parameter.empty
 
+    @property
+    def is_flag(self) -> bool:
+        """Whether it takes True and False only."""
+        return isinstance(self.default, bool)
+
 
 @dataclass(frozen=True, slots=True)
 class ScalarArg:

@@ -14,6 +14,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import same_scalar, sources_of
 from tilejit.tile_ir.arguments import value_of
 from tilejit.tile_ir.build import Builder, apply_args
+from tilejit.tile_ir.entry_extents import entry_extent
 from tilejit.tile_ir.origins import extent_source
 from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim, ScalarType
 
@@ -45,6 +46,9 @@ def extent_of(value: SSAValue, axis: int, builder: Builder, outside: Callable[[S
         found = _at_hand(source, builder, outside) if source is not None else _computed(owner, axis, builder, outside)
         if found is not None:
             return found
+    if isinstance(owner, d.IfOp | d.ForOp) and entry_extent(value, axis) is not None:  # so it is the same on all ways
+        ways = owner.inits if isinstance(owner, d.ForOp) else d.end_of(owner.then.block, d.YieldOp).values
+        return extent_of(ways[list(owner.results).index(value)], axis, builder, outside)  # type: ignore[arg-type]
     raise UnsupportedFeatureError(
         f"the extent of dim {axis} of {d.type_of(value)} is not known outside its region",
         span=owner.span if isinstance(owner, d.TileOp) else None,
@@ -63,7 +67,7 @@ def _made_with(value: SSAValue, axis: int) -> SSAValue | None:
         return None
     sources = sources_of(value) or []
     found = [made for source in sources if source is not value and (made := _made_with(source, axis)) is not None]
-    return found[0] if len(found) == len(sources) and all(_equal(found[0], other) for other in found[1:]) else None
+    return found[0] if found and len(found) == len(sources) and all(_equal(found[0], other) for other in found[1:]) else None
 
 
 def _equal(one: SSAValue, other: SSAValue) -> bool:

@@ -71,6 +71,8 @@ def wrapping(value: torch.Tensor) -> tuple[str, str] | None:
     if value.is_nested:
         return "a nested torch tensor", "call the kernel for each of x.unbind(), or pass x.to_padded_tensor(0.0)"
     if type(value) is torch.Tensor:
+        if value._is_zerotensor():  # type: ignore[reportPrivateUsage]
+            return "a torch tensor of zeros that autograd made without memory (torch._efficientzerotensor)", "pass x.clone()"
         return None  # what follows is about classes of their own
     if getattr(type(value), _INTERCEPT) is not getattr(torch.Tensor, _INTERCEPT):
         help = 'call the kernel with real tensors: make it an operator where torch traces, kernel.as_torch_op("mylib::name"), or pass the tensor it wraps'

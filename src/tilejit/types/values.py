@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from tilejit.dtypes import DType
+from tilejit.dtypes import BOOL, DType
 
 Dim = int | str
 """An extent: a constant, the name of a dynamic symbol, or ANY (known only at run time)."""
@@ -159,6 +159,13 @@ def static_shape(shape: Shape) -> tuple[int, ...] | None:
     """The shape as integers, or None when an extent is known only at run time."""
     known = tuple([d for d in shape if isinstance(d, int)])
     return known if len(known) == len(shape) else None
+
+
+def takes_number(dtype: DType, number: float | bool) -> bool:
+    """Whether a number without a dtype of its own may stand for a scalar of that one."""
+    if isinstance(number, bool):
+        return dtype is BOOL
+    return dtype.is_float or (dtype.is_integer and not isinstance(number, float))
 
 
 def join(a: ValueType, b: ValueType) -> ValueType | None:

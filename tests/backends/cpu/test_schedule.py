@@ -139,5 +139,9 @@ def test_what_is_no_schedule_is_refused(text: str) -> None:
         RunConfig(schedule=text)
 
 
-def test_names_of_other_programs_do_not_matter() -> None:
+def test_names_of_other_programs_do_not_matter_to_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_SCHEDULE", '{"somebody/nest0": {"lanes": 8}}')
     check(softmax, {"somebody/nest0": {"lanes": 8}})
+    monkeypatch.delenv("TILEJIT_SCHEDULE")
+    with pytest.raises(OptionError, match="has no 'somebody/nest0'"):
+        check(softmax, {"somebody/nest0": {"lanes": 8}})

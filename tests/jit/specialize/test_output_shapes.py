@@ -64,6 +64,19 @@ def dynamic_rows(x: pl.Tensor, out: pl.Out[pl.Tensor]):
             out[2 * i : min(2 * i + 2, rows), 0:6] = x[2 * i : min(2 * i + 2, rows), :]
 
 
+@pl.jit
+def by_a_number_or_a_cell(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        factor = 0
+        if x[0, 0] > 0:
+            factor = x[0, 0]
+        out[:] = x * (x[0, 1] if x[0, 1] < 0 else 4) + factor
+
+
+def by_a_number_or_a_cell_wanted(x: np.ndarray) -> np.ndarray:
+    return x * (x[0, 1] if x[0, 1] < 0 else np.float32(4)) + max(x[0, 0], np.float32(0))
+
+
 def zero_first_wanted(x: np.ndarray) -> np.ndarray:
     want = np.zeros((5, 6), np.float32)
     want[::2] = x[0]
@@ -83,6 +96,7 @@ WANTED = [
     (elements, elements_wanted),
     (blocks, lambda x: -x),
     (dynamic_rows, lambda x: x),
+    (by_a_number_or_a_cell, by_a_number_or_a_cell_wanted),
 ]
 
 

@@ -254,3 +254,41 @@ def of_others(x: pl.Tensor, setup: OnlyForCheckers, out: pl.Out[Tensor]):  # noq
 
 def test_others_annotations_may_be_for_type_checkers_only():
     assert (of_others(X, SimpleNamespace(factor=3.0)) == 3).all()
+
+
+def of_locals(size: int, shape: tuple[int, int], kind: DType) -> list[JITFunction]:
+    tile = pl.Tile[[size, 4], pl.FP32]
+
+    @pl.jit
+    def sized(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t: pl.Tile[[size, 4], pl.FP32] = pl.load(x, [0, 0], [2, 4])
+            pl.store(t, [0, 0], out)
+
+    @pl.jit.inline
+    def loaded(x: pl.Tensor):
+        t: pl.Tile[[shape[0] * 2, shape[1]], kind] = pl.load(x, [0, 0], [2, 4])
+        return t
+
+    @pl.jit
+    def helped(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            pl.store(loaded(x), [0, 0], out)
+
+    @pl.jit
+    def aliased(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t: tile = pl.load(x, [0, 0], [2, 4])
+            pl.store(t, [0, 0], out)
+
+    return [sized, helped, aliased]
+
+
+def test_annotations_of_locals_see_the_function_around_them():
+    for _ in range(2):
+        for kernel in of_locals(2, (1, 4), pl.FP32):
+            np.testing.assert_array_equal(kernel(X), X)
+        for kernel in of_locals(3, (1, 5), pl.FP16):
+            for _ in range(2):
+                with pytest.raises(errors.ParserTypeError, match=r"`t` is annotated Tile\[.*, but the value is Tile\[\[2, 4\], FP32\]"):
+                    kernel(X)

@@ -21,6 +21,7 @@ from typing import Any
 from tilejit.backends.cuda.plan import Kernel
 from tilejit.backends.cuda.text.library import DESCRIPTORS, EIGHTS, PARTS, SPECIALISED
 from tilejit.errors import PartialCodegenError, PlatformError
+from tilejit.frontend.handlers import raised_by_handler
 from tilejit.runtime.cuda.program import DIVISIBLE, LaunchFacts
 from tilejit.runtime.locks import new_lock
 
@@ -100,6 +101,8 @@ def compile_kernel(kernel: Kernel, arch: int, aligned: bool) -> Cubin:
         with log:
             code, notes, ptx = _run(kernel, arch, aligned, "cubin", most)
     except Exception as error:  # Triton raises whatever its passes, its front end and ptxas raise
+        if raised_by_handler(error):
+            raise
         raise _failure(kernel, arch, error, log.text) from error
     if smaller is not None and notes["shared"] > most:
         return compile_kernel(smaller, arch, aligned)
@@ -122,7 +125,9 @@ def _specialised(kernel: Kernel, arch: int) -> Cubin | None:
     try:
         with _Log():
             code, notes, ptx = _run(own, arch, True, "cubin")
-    except Exception:  # Triton raises whatever its passes raise
+    except Exception as error:  # Triton raises whatever its passes raise
+        if raised_by_handler(error):
+            raise
         return None
     facts = _facts(notes)
     return Cubin(own, arch, True, code, facts, ptx) if facts.warps > own.num_warps and facts.shared <= shared_memory(arch) else None

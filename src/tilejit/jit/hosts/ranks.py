@@ -98,8 +98,14 @@ def call_host(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str,
 
 
 def check_params(definition: Definition) -> None:
-    """A host function takes no windows."""
+    """A host function takes no windows, and no objects that stand for tensors."""
     for param in definition.params:
+        if param.wrap is not None:
+            raise ParserTypeError(
+                f"`{param.name}` of a host function is annotated {param.wrap.__name__}: it takes tensors and numbers, which ranks are given",
+                span=definition.span(definition.node_of(param)),
+                help=f"annotate the tensor that it stands for, {param.name}: pl.Tensor[[rows, columns], dtype], and pass that",
+            )
         if isinstance(param.tensor, WindowAnnotation):
             raise ParserTypeError(
                 f"`{param.name}` of a host function is a window: windows are made inside",

@@ -129,7 +129,11 @@ class Names:
         owners = list(self._owners.values())
         for owner in owners:  # which grows: what the language has there can be given attributes too
             if not isinstance(owner, FunctionType | Kernel | ModuleType | DynVar) and language_path(owner) is None and not _is_kind(owner):
+                if not (_is_constant(owner) or _is_kind(type(owner))):
+                    raise _Unsteady
                 continue
+            if isinstance(owner, FunctionType) and owner not in self.copies:
+                raise _Unsteady  # somebody's own in place of what the language has: the text would run that, and no copy of it
             names: Mapping[str, object] = getattr(owner, "__dict__", _NO_NAMES)
             found = {name: names.get(name, _NOTHING) for name in self._attributes}
             there = {name: value for name, value in found.items() if value is not _NOTHING}

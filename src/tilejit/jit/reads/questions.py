@@ -90,6 +90,15 @@ def symbol(value: DynVar, owner: object) -> object:
     return definition.symbols.get(value, "no extent of a parameter") if definition is not None else MISSING
 
 
+def kind(value: object, owner: object, param: str) -> object:
+    """Whether an object is of one of the classes that a function's `param: pl.constexpr[…]` names."""
+    from tilejit.jit.reads.owners import maybe_definition
+
+    definition = maybe_definition(owner)
+    only = next((item.only for item in definition.params if item.name == param), None) if definition is not None else None
+    return MISSING if only is None else isinstance(value, only)
+
+
 def is_language(value: object) -> bool:
     """Whether a value is our own package, or a module of ours under another name (`tilejit.compat`): then what is in it is no read."""
     if not isinstance(value, types.ModuleType):
@@ -196,6 +205,7 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "chain": chain,
     "annotations": quoted,
     "symbol": symbol,
+    "kind": kind,
     "assigned": assigned,
     "attr": attribute,
     "item": lambda owner, key, path="": fold.guarded(path or "a subscript", _item, owner, key),
@@ -234,7 +244,7 @@ def is_word(operation: str, place: int) -> bool:
     """Whether the operand at a place is a word of the kernel's text, or of ours, whatever values Python gave: names, operators, formats."""
     if operation in ("operator", "argument"):
         return place == 0
-    return place >= MAKING["call"] if operation == "call" else place > 0 and operation not in ("item", "symbol")
+    return place >= MAKING["call"] if operation == "call" else place > (operation in ("item", "symbol", "kind"))
 
 
 def holds_made(operand: object) -> bool:

@@ -124,6 +124,10 @@ class Reads:
         if self.trace.gave(value) and any(known.name == value.name for known in self.definition.symbols):
             self.trace.ask("symbol", value, self._owner)
 
+    def is_kind(self, value: object, param: JitParam) -> bool:
+        """Whether an object is of one of the classes that a `pl.constexpr[…]` parameter names."""
+        return self.trace.ask("kind", value, self._owner, param.name) is True
+
     def default(self, param: JitParam) -> object:
         """The default of a parameter."""
         return param.default if is_plain(param.default) else self.trace.ask("default", self._owner, param.name)

@@ -58,4 +58,6 @@ def spelled_as(operation: str, operands: tuple[object, ...], show: Callable[[obj
         return f"names assigned in {base}"
     if operation == "nature":
         return f"type({base})"
+    if operation == "kind":
+        return f"{operands[2]}={base}"
     return base if operation in ("content", "truth", "items", "text", "symbol") else operation

@@ -14,7 +14,7 @@ _MANY = 1 << 30
 _COUNTS = {
     "name": (2, 2), "around": (2, _MANY), "argument": (1, 1), "default": (2, 2),
     "chain": (2, _MANY), "annotations": (1, 1), "symbol": (2, 2), "assigned": (2, _MANY), "attr": (2, 3), "item": (2, 2), "call": (3, 4),
-    "operator": (2, 3), "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1), "nature": (1, 1),
+    "operator": (2, 3), "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1), "nature": (1, 1), "kind": (3, 3),
 }  # fmt: skip
 """How many operands each operation has."""
 
@@ -34,6 +34,8 @@ def has_form(operation: object, operands: Sequence[Any], first: object) -> bool:
         return is_handle(operands[0]) and is_language(first) and all(isinstance(name, str) for name in operands[1:])
     if operation == "symbol":
         return all(map(is_handle, operands)) and isinstance(first, DynVar)
+    if operation == "kind":
+        return all(map(is_handle, operands[:2])) and isinstance(operands[2], str)
     if operation == "argument":
         return isinstance(operands[0], str)
     if operation == "call":

@@ -383,7 +383,7 @@ class Trace:
         out: dict[str, str] = {}
         for number, asked in enumerate(self.log, 1):
             operation = asked.question[2 : asked.question.index('"', 2)]  # of a list as JSON, the first member
-            if operation in ("chain", "annotations", "assigned", "nature") or self.objects[number] is MISSING:
+            if operation in ("chain", "annotations", "assigned", "nature", "kind") or self.objects[number] is MISSING:
                 continue
             if (is_plain(self.objects[number]) and not asked.answer.startswith('["builtin"')) or operation == "content":
                 kind, owner = self._root(tuple(self._again(number)[1]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tilejit.jit.reads.natures import METHODS, kind_that_changes
+from tilejit.jit.reads.owners import maybe_definition
 from tilejit.jit.reads.plain import MATHS, is_open, is_plain, is_settled, same
 from tilejit.jit.reads.questions import MISSING, followed, is_language
 from tilejit.runtime.call.bindings import (
@@ -59,6 +60,8 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
         return _no_content_words(operands[0])
     if operation == "nature":
         return _nature_words(operands[0])
+    if operation == "kind":
+        return _instance_words(*operands)
     if operation == "call":
         return _call_words(operands)
     return None
@@ -155,6 +158,16 @@ def _nature_words(value: Any) -> list[Word] | None:
     if kind_that_changes(type(owner)) is None:
         return _kind_words(owner)
     return [] if cls is types.BuiltinMethodType and type_flags(type(owner)) & IMMUTABLE_TYPE else None  # what functions are called may change
+
+
+def _instance_words(value: object, owner: object, param: str) -> list[Word] | None:
+    """Words of whether an object is of a parameter's class, which follows from its own where neither class has a say in that."""
+    definition, cls = maybe_definition(owner), type(value)
+    assert definition is not None
+    if any(type(kind).__instancecheck__ is not type.__instancecheck__ for item in definition.params if item.name == param for kind in item.classes):
+        return None
+    plain = looks_up_like(cls, object) and _raw(cls, "__class__") is vars(object)["__class__"]
+    return _kind_words(value) if plain else None
 
 
 def _no_content_words(value: object) -> list[Word] | None:

@@ -177,7 +177,12 @@ def _runtime_marker(definition: Definition, param: JitParam, running: bool) -> A
             f"{definition.label}: pl.RUNTIME was passed for `{param.name}` of a running call",
             help="pass a number; the marker is for compile() and lower(), or the parameter's default",
         )
-    return RuntimeScalar(param.dtype or INDEX)
+    return _runtime(param)
+
+
+def _runtime(param: JitParam, number: object = None) -> RuntimeScalar:
+    """A scalar that stays a parameter: of its declared type, else of that of the number it is given."""
+    return RuntimeScalar(param.dtype or (FP32 if isinstance(number, float) else INDEX))
 
 
 def _scalar(definition: Definition, param: JitParam, value: object) -> Argument:
@@ -187,7 +192,7 @@ def _scalar(definition: Definition, param: JitParam, value: object) -> Argument:
         help = f"pass a Python, NumPy or torch scalar for `{param.name}`"
         raise ArgumentError(f"{definition.label}: `{param.name}` must be a number, got {kind}", help=help)
     if stays_runtime(definition, param):
-        return RuntimeScalar(param.dtype or (FP32 if isinstance(number, float) else INDEX))
+        return _runtime(param, number)
     try:
         return Constant(steady(as_declared(number, param)))
     except (ArgumentError, RangeError) as error:
@@ -253,7 +258,7 @@ def bind_others(definition: Definition, values: Mapping[str, object]) -> tuple[M
     for name, value in values.items():
         param = definition.param(name)
         if isinstance(value, RuntimeMarker) or stays_runtime(definition, param):
-            out[name] = RuntimeScalar(param.dtype or INDEX)
+            out[name] = _runtime(param, value)
         elif param.kind != "scalar" or (value is None and param.optional):
             out[name] = _classify(parts, param, value, running=False)
         elif isinstance(value, bool | int | float):

@@ -9,7 +9,8 @@ from importlib import import_module
 from types import ModuleType
 
 from tilejit.frontend.program import FunctionSource, build_program
-from tilejit.jit.specialize.program import SpecialFunction, Specialization, function_attrs
+from tilejit.jit.specialize.header import function_attrs
+from tilejit.jit.specialize.program import SpecialFunction, Specialization
 from tilejit.tile_ir.program import Program
 from tilejit.types.annotations import DynVar
 

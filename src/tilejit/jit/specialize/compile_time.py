@@ -13,7 +13,7 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.protocol import registration_hint
 from tilejit.jit.reads.plain import is_plain, steady
 from tilejit.jit.specialize.meta import Bundle, CompileTime, Constant
-from tilejit.jit.specialize.signature import JitParam, kinds_of
+from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import scalar_of, view_of
 
 Made = TypeVar("Made")
@@ -41,7 +41,7 @@ class Parts:
     def classify(self, param: JitParam, value: object) -> Any:
         """What an argument of an open parameter is."""
         if param.only is not None and not isinstance(value, param.only):
-            wanted = " or ".join(kind.__name__ for kind in kinds_of(param))
+            wanted = " or ".join(kind.__name__ for kind in param.classes)
             what = f"`{param.name}` is a compile-time {wanted}, got {type(value).__name__}: {value!r}"
             raise ArgumentError(f"{self.definition.label}: {what}", help=f"pass a value of {wanted}, or change the annotation")
         if scalar_of(value) is not None and not _has_own_class(value):

@@ -12,7 +12,6 @@ from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.natures import ARRAY
-from tilejit.jit.reads.plain import is_plain
 from tilejit.jit.specialize.compile_time import member_names
 from tilejit.jit.specialize.dependencies import bind_call, may_omit_outputs, returned_params
 from tilejit.jit.specialize.forms import ComputedDim, translated
@@ -20,7 +19,7 @@ from tilejit.jit.specialize.iterate import member_nodes
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.scalars import as_declared
-from tilejit.jit.specialize.signature import JitParam, kinds_of
+from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, declared, literal, members_of, number_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
 from tilejit.types.python_text import expression
@@ -218,8 +217,8 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
             span=caller.definition.span(place),
             help=f"pass a constant, or drop pl.constexpr from `{param.name}`",
         )
-    if param.only is not None and isinstance(value, Static) and not _is_one_of(caller, value.value, kinds := kinds_of(param)):
-        wanted = " or ".join(kind.__name__ for kind in kinds)
+    if param.only is not None and isinstance(value, Static) and not _is_one_of(caller, helper, param, value.value):
+        wanted = " or ".join(kind.__name__ for kind in param.classes)
         shown = "" if holds_handle(value.value) else f", got {type(value.value).__name__}: {value.value!r}"
         what = f"`{param.name}` of `{helper.name}` is a compile-time {wanted}{shown}"
         raise in_body(ArgumentError)(what, span=caller.definition.span(place), help=f"pass a value of {wanted}, or change the annotation")
@@ -244,11 +243,9 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
     return value
 
 
-def _is_one_of(caller: Expressions, value: object, kinds: tuple[type, ...]) -> bool:
-    """Whether a value is of one of the classes that `pl.constexpr[…]` names. An object is asked, of classes of Python's own: no question gave others."""
-    if not is_handle(value):
-        return isinstance(value, kinds)
-    return not all(map(is_plain, kinds)) or bool(caller.specializer.trace.ask("call", isinstance, (value, kinds), {}))
+def _is_one_of(caller: Expressions, helper: Definition, param: JitParam, value: object) -> bool:
+    """Whether a value is of one of the classes that `pl.constexpr[…]` names."""
+    return caller.specializer.reads(helper).is_kind(value, param) if is_handle(value) else isinstance(value, param.classes)
 
 
 def _goes_through_memory(value: Abstract, helper: Definition) -> TypeGuard[TileType]:

@@ -17,7 +17,7 @@ from tilejit.errors import ParserTypeError, TilejitError, UndefinedVariableError
 from tilejit.jit.reads.facts import Path, path_of
 from tilejit.jit.reads.questions import MISSING, followed
 from tilejit.jit.specialize.annotation_text import unquoted
-from tilejit.jit.specialize.signature import JitParam, classify, described_symbol, kinds_of
+from tilejit.jit.specialize.signature import JitParam, classify, described_symbol
 from tilejit.types.python_text import expression
 
 
@@ -126,7 +126,7 @@ class Quoted:
         return again
 
     def _has_classes_of(self, other: Quoted) -> bool:
-        one, two = ([cls for param in quoted._classified().values() for cls in (param.wrap, *kinds_of(param))] for quoted in (self, other))
+        one, two = ([cls for param in quoted._classified().values() for cls in (param.wrap, *param.classes)] for quoted in (self, other))
         return len(one) == len(two) and all(map(operator.is_, one, two))
 
 

@@ -67,6 +67,11 @@ class JitParam(NamedTuple):
     def stays_runtime(self) -> bool:
         return isinstance(self.default, RuntimeMarker)
 
+    @property
+    def classes(self) -> tuple[type, ...]:
+        """Those that `pl.constexpr[…]` names; none: any."""
+        return self.only if isinstance(self.only, tuple) else () if self.only is None else (self.only,)
+
     def described(self) -> list[object]:
         """What of it is part of the key, besides its default; symbols as they are."""
         tensor = self.tensor
@@ -74,7 +79,7 @@ class JitParam(NamedTuple):
         facts: list[object] | None = None
         if tensor is not None:
             facts = [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref), type(tensor).__name__, tensor.like]
-        only = list(map(_class_path, kinds_of(self)))
+        only = list(map(_class_path, self.classes))
         own: list[object] = [self.kind, self.direction, facts, str(self.dtype), _class_path(self.wrap), self.keyword_only, self.optional, self.rest]
         own += [only, _described(self.stands_for)]
         assert len(own) == len(self) - 2, "all but name and default: an annotation that says more is another kernel"
@@ -92,11 +97,6 @@ def described_symbol(symbol: DynVar, numbers: dict[int, int]) -> list[object]:
     if isinstance(symbol, DynExpr):
         return [symbol.op, symbol.left, symbol.right]
     return [symbol.name, numbers.setdefault(id(symbol), len(numbers))]
-
-
-def kinds_of(param: JitParam) -> tuple[type, ...]:
-    """The classes that `pl.constexpr[…]` names; none: any."""
-    return param.only if isinstance(param.only, tuple) else () if param.only is None else (param.only,)
 
 
 def _class_path(cls: type | None) -> str | None:

@@ -18,7 +18,7 @@ from tilejit.jit.reads.typed import TypedFloat
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.types.enums import ENUMS
 from tilejit.types.python_text import expression
-from tilejit.types.values import BufferType, TileType, join
+from tilejit.types.values import BufferType, TileType, join, takes_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,11 @@ def joined(one: Abstract, other: Abstract) -> Abstract:
         return both if isinstance(both, (BufferType, TileType)) else UNKNOWN
     if same(one, other):
         return one
-    kind, other = without_value(one), without_value(other)
-    if not isinstance(kind, RuntimeValue) or not isinstance(other, RuntimeValue):
+    kinds = without_value(one), without_value(other)
+    if not isinstance(kinds[0], RuntimeValue) or not isinstance(kinds[1], RuntimeValue):
         return UNKNOWN
-    return kind if kind == other else RuntimeValue()
+    for value, beside in ((one, kinds[1]), (other, kinds[0])):
+        number = number_of(value) if isinstance(value, Static) and value.dtype is None else None
+        if number is not None and beside.dtype is not None and takes_number(beside.dtype, number):
+            return beside  # as in the front end: a literal takes the dtype of the other way
+    return kinds[0] if kinds[0] == kinds[1] else RuntimeValue()

@@ -182,6 +182,8 @@ def sample(param: LaunchParam, value: object, device: str) -> object:
     if isinstance(value, Window | HostTensor):
         array = np.empty(value.shape, value.dtype.numpy) if isinstance(value, Window) else value.array
         return array if device == HOST else tensor_at(array, device)
+    if isinstance(value, float) and param.dtype is None:
+        return 0.5  # any: a parameter of the run without a type has that of what it is given
     from tilejit.types.annotations import RUNTIME
 
     return RUNTIME

@@ -28,14 +28,15 @@ class _Names:
         self._recorder, self._module, self._spelled, self._own = recorder, module, spelled, own
 
     def __getattr__(self, name: str) -> object:
-        if name in self._own:
-            return self._own[name]
+        own = self._own.get(name)
+        if isinstance(own, _Names):
+            return own
         if name.startswith("__"):
             raise AttributeError(name)
         found = getattr(self._module, name)
-        if isinstance(found, OpFunction | Marker):
-            return _Refused(self._recorder, f"{self._spelled}.{name}")
-        return found
+        if not isinstance(found, OpFunction | Marker):
+            return found  # a type, or what somebody put in place of an operator
+        return _Refused(self._recorder, f"{self._spelled}.{name}") if own is None else own
 
 
 class _Refused:

@@ -11,6 +11,7 @@ import llvmlite.binding as llvm
 
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.errors import InternalError
+from tilejit.frontend.handlers import raised_by_handler
 from tilejit.lazy import lazy
 from tilejit.runtime.locks import hold_across_forks
 
@@ -88,6 +89,8 @@ def compile_llvm(text: str, *, optimise: bool = True, large: bool = False) -> Co
         module.data_layout = str(machine.target_data)
         module.verify()
     except RuntimeError as error:
+        if raised_by_handler(error):
+            raise
         raise InternalError(_explain(text, str(error))) from error
     if optimise:
         _run_passes(machine, module, large)

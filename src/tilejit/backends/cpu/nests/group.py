@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.lanes.casts import convert_lane
@@ -20,6 +20,7 @@ from tilejit.backends.cpu.nests import fold, stream
 from tilejit.backends.cpu.nests.cells import Cells, Place
 from tilejit.backends.cpu.nests.cut import cut
 from tilejit.backends.cpu.nests.extents import space_extents
+from tilejit.backends.cpu.nests.moves import into_themselves, moves_within
 from tilejit.backends.cpu.nests.nest import Box, Walk, copy_box, sweep, sweep_again
 from tilejit.backends.cpu.nests.plan import Kind, Write, make_plan, scheduled
 from tilejit.backends.cpu.nests.recipes import Recipe, dtype_of
@@ -30,51 +31,24 @@ from tilejit.dtypes import BOOL, DType
 from tilejit.passes.in_place import may_fill
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import constant_of
-from tilejit.types.values import BufferType, ScalarType, Shape, ShapedType
+from tilejit.types.values import ScalarType, Shape, ShapedType
 
-_BUFFER = 1
-"""Which operand of a store is what it writes."""
 _LONG_ROW = 8
 """Vectors of a row in which it pays to start where the output is aligned."""
 
 
 def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
     """Code for ops that form a nest, or some; `outputs` are the results that are used elsewhere."""
-    replaced = {store.value: f.array(store.value) for store in ops if isinstance(store, d.StoreOp) and _moves_within(f, store)}
+    replaced = {store.value: f.array(store.value) for store in ops if isinstance(store, d.StoreOp) and moves_within(f, store)}
     for value, source in replaced.items():
         copy = f.new_array(source.dtype, source.shape, source.valid, ops[0].span)
         copy_box(f.e, copy, source, source.valid)
         f.values[value] = copy
     written = [op for op in ops if isinstance(op, d.StoreOp) and op.buffer in replaced]
-    with _into_themselves(f, written, replaced):
+    with into_themselves(f, written, replaced):
         for part, crossing in cut(f, ops, outputs):
             GroupWriter(f, part, crossing).run()
     f.values.update(replaced)
-
-
-@contextmanager
-def _into_themselves(f: FunctionWriter, stores: Sequence[d.StoreOp], arrays: Mapping[SSAValue, Array]) -> Generator[None]:
-    """Let stores write the windows themselves that others read a copy of: `o[2:4] = q; q[:] = x` of `q = o[0:2]`."""
-    buffers = [store.buffer for store in stores]
-    for store, buffer in zip(stores, buffers, strict=True):
-        stand_in = Block(arg_types=[buffer.type]).args[0]
-        f.values[stand_in] = arrays[buffer]
-        store.operands[_BUFFER] = stand_in
-    try:
-        yield
-    finally:
-        for store, buffer in zip(stores, buffers, strict=True):
-            f.values.pop(store.buffer)
-            store.operands[_BUFFER] = buffer
-
-
-def _moves_within(f: FunctionWriter, store: d.StoreOp) -> bool:
-    """Whether a store puts a window of a tensor into another window that may overlap it. (A load that overlaps is a copy already.)"""
-    value = store.value
-    if not isinstance(d.type_of(value), BufferType) or not f.array(value).tokens & f.array(store.buffer).tokens:
-        return False
-    return value is not store.buffer or any(constant_of(offset) != 0 for offset in store.offsets)
 
 
 class GroupWriter:
