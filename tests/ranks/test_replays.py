@@ -354,6 +354,7 @@ def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]])
             change(names, monkeypatch)
 
 
+@pytest.mark.filterwarnings("ignore:`y` has 2 slices")
 @pytest.mark.parametrize("own", [lambda count: range(count + first), functools.partial(lambda count: range(count + first))], ids=["function", "object"])
 def test_what_stands_in_place_of_a_function_of_the_language_runs_every_time(own: Callable[[int], range], texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     @pl.jit.host

@@ -28,15 +28,17 @@ class _Names:
         self._recorder, self._module, self._spelled, self._own = recorder, module, spelled, own
 
     def __getattr__(self, name: str) -> object:
-        own = self._own.get(name)
-        if isinstance(own, _Names):
-            return own
+        if name in self._own:
+            own = self._own[name]
+            held = getattr(self._module, "__dict__", self._own).get(name, own)  # which the language makes when it is first asked for
+            if held is own or isinstance(own, _Names) or isinstance(held, OpFunction | Marker):
+                return own
         if name.startswith("__"):
             raise AttributeError(name)
         found = getattr(self._module, name)
-        if not isinstance(found, OpFunction | Marker):
-            return found  # a type, or what somebody put in place of an operator
-        return _Refused(self._recorder, f"{self._spelled}.{name}") if own is None else own
+        if isinstance(found, OpFunction | Marker):
+            return _Refused(self._recorder, f"{self._spelled}.{name}")
+        return found  # a type, or what somebody put in place of an operator
 
 
 class _Refused:
