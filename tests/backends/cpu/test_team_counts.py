@@ -55,8 +55,8 @@ COUNTED = textwrap.dedent(
     found = []
     together, each = ({"gemm FP32": {"own_bytes": size}} for size in (0, 4 << 20))  # panels of B packed by all, and by each thread for itself
     products = product, (square, square, square.copy()), 2
-    for kernel, arguments, phases, schedule in ((*products, together), (*products, each), (softmax, (square, square.copy()), 1, {})):
-        for threads in (4, 16, 64):
+    for threads in (4, 16, 64):  # so that the pool has no more than these: any that is late for an earlier call comes through the gate too
+        for kernel, arguments, phases, schedule in ((*products, together), (*products, each), (softmax, (square, square.copy()), 1, {})):
             kernel(*arguments, config=RunConfig(num_threads=threads, schedule=schedule))
             words[:] = [0] * len(NAMES)
             kernel(*arguments, config=RunConfig(num_threads=threads, schedule=schedule))
