@@ -72,9 +72,10 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
 
 
 def _of_numbers(bound: Bound) -> Abstract | None:
-    """What a scalar op makes of numbers that the front end knows, which computes it; None: they are of the run, or the result is complex."""
-    given = [bound.args[name] for name in bound.row.operands]
-    if not given or bound.row.facts.of_pairs or any(isinstance(arg, RuntimeValue | Extent) and not _is_unrolled(arg) for arg in given):
+    """What a scalar op makes of numbers that the front end knows, which computes it; None: they are of the run, or complex."""
+    given = [arg for name in bound.row.operands if isinstance(arg := bound.args[name], Static | RuntimeValue)]
+    known = [arg.unrolled if isinstance(arg, RuntimeValue) else number_of(arg) is not None for arg in given]
+    if not known or not all(known) or len(known) < len(bound.row.operands) or bound.row.facts.of_pairs:
         return None
     if any(isinstance(arg, RuntimeValue) for arg in given):
         (type,) = bound.row.infer(Call(bound.row, bound.level, {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}))
