@@ -211,6 +211,82 @@ def choice_by_an_empty_cell(x: pl.Tensor, out: pl.Out[pl.Tensor]):
             out[:] = pl.mul(x, 2.0)
 
 
+@pl.jit
+def tensor_accumulator_without_a_start(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    total = pl.create_tensor([16], pl.FP32)
+    for i in pl.range(8):
+        total += x[i]  # here
+    out[0] = total
+
+
+@pl.jit
+def copied_before_it_is_whole(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    scratch = pl.create_tensor([16], pl.FP32)
+    scratch[:5] = x[0, :5]
+    out[0] = scratch  # here
+
+
+@pl.jit
+def another_view_of_it_copied(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    scratch = pl.create_tensor([4, 4], pl.FP32)
+    scratch[1:] = x[:3, :4]
+    out[2] = pl.reshape(scratch, [16])  # here
+
+
+@pl.jit
+def row_of_an_output_copied(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[1] = out[0]  # here
+    out[0] = x[0]
+
+
+@pl.jit
+def row_of_a_neighbour_copied(x: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor]):
+    for i in pl.parallel(1, 8):
+        x[i] = x[i - 1]  # here
+    out[:] = x
+
+
+@pl.jit
+def sum_without_a_start(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    total = pl.create_tensor([1, 16], pl.FP32)
+    for i in pl.parallel(8):
+        with pl.at(level=CORES):
+            pl.store(pl.load(x, [i, 0], [1, 16]), [0, 0], total, atomic=pl.AtomicType.Add)  # here
+    out[:] = total
+
+
+@pl.jit
+def count_without_a_start(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    count = pl.create_tensor([1], pl.INT32)
+    for _ in pl.parallel(8):
+        with pl.at(level=CORES):
+            pl.atomic_add(count, [0], 1)  # here
+    out[:] = x * pl.cast(count[0], pl.FP32)
+
+
+@pl.jit
+def count_beside_a_read(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    count = pl.create_tensor([1], pl.INT32, init_value=0)
+    for i in pl.parallel(8):
+        with pl.at(level=CORES):
+            pl.atomic_add(count, [0], 1)  # here
+            out[i] = x[i] * pl.cast(count[0], pl.FP32)
+
+
+@pl.jit
+def bytes_of_an_empty_tile(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=CORES):
+        bits = pl.reinterpret_view(pl.create_tile([8, 16], pl.FP32), pl.INT32)
+        pl.store(pl.reinterpret_view(pl.add(bits, 1), pl.FP32), [0, 0], out)  # here
+
+
+@pl.jit
+def printed_before_it_is_whole(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    scratch = pl.create_tensor([16], pl.FP32)
+    pl.print(scratch)  # here
+    out[:] = x
+
+
 NEVER = "were never written"
 BEFORE = "before they are written"
 OUTSIDE = "outside its valid region"
@@ -240,6 +316,16 @@ BUGS: list[tuple[JITFunction, str]] = [
     (store_behind_the_end, "store writes outside `out`"),
     (index_behind_the_end, "read of an element outside `x`"),
     (choice_by_an_empty_cell, BEFORE),
+    (tensor_accumulator_without_a_start, BEFORE),
+    (copied_before_it_is_whole, BEFORE),
+    (another_view_of_it_copied, BEFORE),
+    (row_of_an_output_copied, BEFORE),
+    (row_of_a_neighbour_copied, MEET),
+    (sum_without_a_start, BEFORE),
+    (count_without_a_start, BEFORE),
+    (count_beside_a_read, MEET),
+    (bytes_of_an_empty_tile, NEVER),
+    (printed_before_it_is_whole, BEFORE),
 ]
 
 

@@ -102,6 +102,31 @@ def test_one_run_reports_every_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pl.jit
+def copied_in_order(x: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor]):
+    """Tensors copied to tensors as they should be."""
+    scratch = pl.create_tensor([8, 16], pl.FP32)
+    spare = pl.create_tensor([4, 16], pl.FP32)
+    scratch[4:] = spare
+    scratch[0] = x[0]
+    scratch[1:] = scratch[:7]
+    out[0] = scratch[1]
+    for i in pl.range(1, 8):
+        out[i] = out[i - 1]
+    for i in pl.parallel(4):
+        x[2 * i] = x[2 * i + 1]
+        pl.print(out[i, 0], x[2 * i])
+
+
+def test_copies_from_tensor_to_tensor_that_are_right_are_no_finding(capfd: pytest.CaptureFixture[str]) -> None:
+    x, out = planted.data(), np.zeros((8, 16), np.float32)
+    before = x.copy()
+    copied_in_order(x, out, config=SANITIZE)
+    np.testing.assert_array_equal(out, np.repeat(before[:1], 8, axis=0))
+    np.testing.assert_array_equal(x, np.repeat(before[1::2], 2, axis=0))
+    assert capfd.readouterr().out.count("[") == 4
+
+
+@pl.jit
 def bytes_of_a_scratch(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         scratch = pl.create_tensor([8, 16], pl.FP32)

@@ -49,6 +49,13 @@ class Watch:
         """The state of what is computed from cells outside a valid region."""
         return self.origin(op, f"{_title(op)} uses cells of {name_of(tile)} outside its valid region {list(valid)}", _VALID)
 
+    def leaves(self, op: d.TileOp, value: SSAValue, shadow: Shadow | None, states: NDArray | None) -> None:
+        """A whole value is returned or shown; what the caller gave is the caller's own."""
+        if states is None or not states.any() or (shadow is not None and shadow.parameter is not None):
+            return
+        state = self.unset(op, value, states) if shadow is None else self.unwritten(op, value, shadow, states)
+        self.notice(np.where(states == NOTHING, state, states))
+
     def notice(self, states: NDArray) -> None:
         """Somebody outside the kernel, or the flow of control, gets to see cells."""
         for state in np.unique(states):

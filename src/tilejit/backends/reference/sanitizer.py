@@ -1,13 +1,13 @@
 """The platform `sanitize`: the reference, with a shadow of all memory that knows which cells hold something and who touched them.
 
 Cells that hold nothing may be moved and computed with: only what depends on them and leaves the kernel, or decides what it does, is
-reported, at the place that first used them. See shadow.py (memory), depends.py (values), findings.py (words).
+reported, at the place that first used them. See shadow.py (memory), partly.py (values), depends.py (what an operator makes of them), findings.py (words).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tilejit.backends.reference.depends import Arguments, Unknown, dependent, po
 from tilejit.backends.reference.findings import Watch
 from tilejit.backends.reference.interpreter import Frame, ReferenceExecutable, argument
 from tilejit.backends.reference.memory import Buffer, NDArray, Value, shaped
+from tilejit.backends.reference.partly import Application, PartlyDefined, remembered
 from tilejit.backends.reference.shadow import DEFINED, NOTHING, Access, Kind, Shadow, Turn, loops
 from tilejit.backends.reference.tasks import BlockPlace
 from tilejit.errors import TilejitError
@@ -36,30 +37,6 @@ from tilejit.types.enums import ForKind
 from tilejit.types.values import TENSOR_SPACE, full_tile
 
 
-@dataclass(frozen=True, slots=True)
-class PartlyDefined(ArrayValue):
-    """A value some of whose valid cells hold nothing: their states."""
-
-    states: NDArray
-
-
-@dataclass(frozen=True, slots=True)
-class Application:
-    """An operator on operands some of whose cells may hold nothing."""
-
-    op: d.ApplyOp
-    compute: Callable[[Arguments], Sequence[Any]]
-    arguments: Arguments
-    unknown: Unknown
-    states: Mapping[str, NDArray | None]
-    """Of operands with cells that nobody wrote."""
-    results: Sequence[Value]
-
-    def dependent(self, unknown: Unknown) -> list[NDArray]:
-        """The cells of each result that depend on those."""
-        return dependent(self.compute, self.arguments, unknown, self.results)
-
-
 class SanitizedExecutable(ReferenceExecutable):
     """A program that is interpreted and watched."""
 
@@ -73,6 +50,7 @@ class SanitizedExecutable(ReferenceExecutable):
 
     def run(self, entry: str, arguments: Sequence[Any]) -> tuple[object, ...]:
         watch, function = Watch(), self.function(entry)
+        end = d.end_of(function.body.block, d.ReturnOp)
         values = [argument(param.type, given) for param, given in zip(function.params, arguments, strict=True)]
         for at, (param, block_argument) in enumerate(zip(function.params, function.body.block.args, strict=True)):
             if isinstance(value := values[at], Buffer):
@@ -84,19 +62,13 @@ class SanitizedExecutable(ReferenceExecutable):
             returned = self.start(entry, values, BlockPlace(turn=Turn(watch=watch)))
         except TilejitError as error:
             failure = error
-        for value in returned:
-            watch.notice(_states_of(value))
+        for operand, value in zip(end.values, returned, strict=False):
+            watch.leaves(end, operand, *remembered(value))
         watch.finish(failure)
         return tuple(value.array if isinstance(value, Buffer) else value.box if isinstance(value, ArrayValue) else value for value in returned)
 
     def invoke(self, function: d.FuncOp, arguments: Sequence[Value], place: BlockPlace) -> list[Value]:
         return SanitizedFrame(self, place, function.symbol).block(function.body.block, arguments)
-
-
-def _states_of(value: Value) -> NDArray:
-    if isinstance(value, Buffer) and value.shadow is not None:
-        return value.shadow.state(value.array)
-    return value.states if isinstance(value, PartlyDefined) else np.zeros(1, np.int32)
 
 
 class SanitizedFrame(Frame):
@@ -179,14 +151,29 @@ class SanitizedFrame(Frame):
         return np.where(states == NOTHING, self.watch.unwritten(op, buffer, shadow, states), states)
 
     def store(self, op: d.StoreOp) -> Sequence[Value]:
-        cells, value, kind = self.stored(op), self.values[op.value], Kind.Add if op.static("atomic") else Kind.Write
+        cells, kind = self.stored(op), Kind.Add if op.static("atomic") else Kind.Write
+        found = self._stored_states(op)  # before they are others: what is stored may be a view of the same memory
         super().store(op)
         self._touch(op, op.buffer, cells, kind)
-        states = np.zeros(cells.shape, np.int32)
-        if isinstance(value, PartlyDefined):
-            states = value.states[tuple(slice(0, size) for size in value.valid)].reshape(cells.shape)
+        states = np.zeros(cells.shape, np.int32) if found is None else found.reshape(cells.shape)
+        if kind is Kind.Add:
+            states = np.maximum(states, self._sum_states(op, cells))
         self._written(op, op.buffer, op.value, cells, states)
         return []
+
+    def _stored_states(self, op: d.StoreOp) -> NDArray | None:
+        """The states of what a store writes: a tensor is read for that, a tile has them."""
+        value = self.values[op.value]
+        if isinstance(value, Buffer):
+            self._touch(op, op.value, value.array, Kind.Read)
+            return self._read_states(op, op.value, value.array)
+        return remembered(value)[1]
+
+    def _sum_states(self, op: d.StoreOp | d.AtomicOp, cells: NDArray) -> NDArray:
+        """The states of cells to which something is added: what was there is part of the sum, but outputs may be taken as zeros."""
+        shadow = self.handle(op.buffer).shadow
+        found = None if shadow is None or shadow.parameter is not None else self._read_states(op, op.buffer, cells)
+        return np.zeros(cells.shape, np.int32) if found is None else found
 
     def _written(self, op: d.TileOp, buffer: SSAValue, value: SSAValue, cells: NDArray, states: NDArray) -> None:
         """Memory gets states; what is the caller's is noticed."""
@@ -216,10 +203,21 @@ class SanitizedFrame(Frame):
 
     def write(self, op: d.WriteOp) -> Sequence[Value]:
         super().write(op)
-        place = self.buffer(op.buffer)[(*(slice(index, index + 1) for index in self.integers(op.indices)),)]
+        place = self._place(op)
         self._touch(op, op.buffer, place, Kind.Write)
         self._written(op, op.buffer, op.value, place, np.zeros(place.shape, np.int32))
         return []
+
+    def atomic(self, op: d.AtomicOp) -> Sequence[Value]:
+        result = super().atomic(op)
+        place = self._place(op)
+        self._touch(op, op.buffer, place, Kind.Add)
+        self.watch.notice(self._sum_states(op, place))  # it is a number from here on
+        self._written(op, op.buffer, op.value, place, np.zeros(place.shape, np.int32))
+        return result
+
+    def _place(self, op: d.ElementWrite) -> NDArray:
+        return self.buffer(op.buffer)[(*(slice(index, index + 1) for index in self.integers(op.indices)),)]
 
     # operators ----------------------------------------------------------------------------------------------------------
 
@@ -230,8 +228,10 @@ class SanitizedFrame(Frame):
         operands = {name: value for name, value in apply_args(op).items() if isinstance(value, SSAValue)}
         self._reads(op, row, operands)
         results = [self._of_memory(result, operands.values()) if isinstance(result, Buffer) else result for result in results]
-        if row.family == "rank" or row.facts.effect is not Effect.Nothing or row.facts.of_bytes:
+        if row.family == "rank" or row.facts.effect is not Effect.Nothing:
             return results
+        if row.facts.of_bytes:  # a tensor stays where it is, in the shadow too; the bytes of a tile are another value's
+            operands = {name: value for name, value in operands.items() if not isinstance(self.values[value], Buffer)}
         states = {name: self._operand_states(op, value) for name, value in operands.items()}
         narrowed = {name for name, value in operands.items() if isinstance(found := self.values[value], ArrayValue) and found.valid != found.data.shape}
         suspicious = any(found is not None for found in states.values()) or (row.family != "elementwise" and (poison.asked or narrowed))
@@ -318,6 +318,7 @@ class SanitizedFrame(Frame):
         written = written_by(op)
         if written is None or ops.facts(op.op).effect is Effect.Ranks:
             super().effect(op)
+            self._shown_cells(op)
             if ops.facts(op.op).effect is Effect.Ranks:
                 for value in op.args:
                     if isinstance(found := self.values[value], Buffer) and found.shadow is not None:
@@ -331,6 +332,13 @@ class SanitizedFrame(Frame):
         super().effect(op)
         self._updated(op, row, written, arguments, array)
         return []
+
+    def _shown_cells(self, op: d.EffectOp) -> None:
+        """`pl.print` shows cells to the caller."""
+        for value in op.args if op.op == "print" else ():
+            if isinstance(found := self.values[value], Buffer):
+                self._touch(op, value, found.array, Kind.Read)
+            self.watch.leaves(op, value, *remembered(found))
 
     def _updated(self, op: d.EffectOp, row: OpSpec, written: SSAValue, arguments: Arguments, array: NDArray) -> None:
         """What an operator wrote into a tensor: the cells whose contents no longer follow those from before."""
@@ -371,5 +379,6 @@ _RULES: dict[type[Operation], Callable[[SanitizedFrame, Any], Sequence[Value]]] 
     d.StoreOp: SanitizedFrame.store,
     d.ReadOp: SanitizedFrame.read,
     d.WriteOp: SanitizedFrame.write,
+    d.AtomicOp: SanitizedFrame.atomic,
     d.EffectOp: SanitizedFrame.effect,
 }

@@ -171,5 +171,15 @@ class Counters:
         return found
 
 
+def bounds_of(call: ast.Call) -> Sequence[ast.expr]:
+    """The bounds of `pl.range(…)` and its kind: a stop, or start, stop and step."""
+    given = dict(zip(("start", "stop", "step"), call.args, strict=False))
+    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg in ("start", "stop", "step")}
+    stop = given["stop"] if "stop" in given else given.pop("start", None)
+    if stop is None:
+        return []
+    return [given.get("start", at(ast.Constant(0), stop)), stop, given.get("step", at(ast.Constant(1), stop))]
+
+
 def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

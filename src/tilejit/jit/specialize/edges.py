@@ -26,12 +26,19 @@ class Edges:
     meanings: dict[str, ast.expr] = field(default_factory=dict[str, ast.expr])
     """Names that are bound once, and to what."""
     known: dict[tuple[str, Dim], list[Form]] = field(default_factory=dict[tuple[str, Dim], list[Form]])
-    """By the start of a window and its size: the ends of the tensors it was read from."""
+    """By the start of a window and its size: the ends of the tensors it was read from, where it is cut."""
+    around: dict[tuple[str, Dim], list[Form]] = field(default_factory=dict[tuple[str, Dim], list[Form]])
+    """The ends of all tensors it was read from."""
 
     def of(self, start: ast.expr, size: Dim) -> Form | None:
         """The largest end of a tile of `size` that was cut and starts there."""
         found = self.known.get((self._key(start), size), [])
         return next((end for end in found if all(end.covers(other) for other in found)), None)
+
+    def holds(self, start: ast.expr | None, size: Dim, end: Form) -> bool:
+        """Whether a tile that was read there has no cell behind `end` that its tensor lacks: `pl.store(…, clamp=True)` cuts nothing off."""
+        found = self.around.get((self._key(start), size), []) if start is not None else []
+        return bool(found) and all(whole.covers(end) for whole in found)
 
     def narrowed(self, row: OpSpec, call: ast.Call, made: TileType, value_of: Callable[[ast.expr], Abstract]) -> TileType:
         """The type of a window: cut where it may reach past its tensor, of which note is taken."""
@@ -49,6 +56,8 @@ class Edges:
         valid: list[Dim] = []
         for start, size, held, extent, part in zip(offsets.elts, made.shape, made.valid, tensor.shape, wanted, strict=False):
             whole, first = form_of(extent), form_of(value_of(start))
+            if whole is not None:
+                self.around.setdefault((self._key(start), size), []).append(whole)
             if clamps and first is not None and not first.terms and isinstance(extent, int) and isinstance(held, int):
                 valid.append(max(0, min(held, extent - first.constant)))
                 continue

@@ -61,7 +61,7 @@ ISSUE = "issue"
 
 
 class Write(NamedTuple):
-    """How a call of an op that writes into a tensor says what it writes, and where: "target", "value" and "offsets"."""
+    """How a call of an op that writes into a tensor says what it writes, and where: "target", "value", "offsets" and "clamp"."""
 
     places: Sequence[str]
     """What is given by position; "" for all else."""
@@ -84,7 +84,8 @@ def write_of(name: str) -> Write | None:
     if row is None or offsets is None:
         return None
     written = next(param for param in reversed(row.params) if param.name != row.facts.writes and param.kind not in (ParamKind.Scalars, ParamKind.Static))
-    roles = {row.facts.writes: "target", offsets: "offsets", written.name: "value"}
+    roles = {row.facts.writes: "target", offsets: "offsets", written.name: "value", "clamp": "clamp"}
     places = [roles.get(param.name, "") for param in row.params]
-    names = {name: role for spelling in row.spellings for name, role in zip(spelling.places, places, strict=False)}
+    names = {name: role for name, role in roles.items() if name is not None}  # what has no place has the row's own
+    names |= {name: role for spelling in row.spellings for name, role in zip(spelling.places, places, strict=False)}
     return Write(places, names, written.kind is ParamKind.Scalar)

@@ -167,6 +167,8 @@ class Expressions(Walk):
                 return self._shape(same, value, node, known=owner in self.params and owner not in self.definition.stores and isinstance(value, BufferType))
             if node.attr == "dtype":
                 return same, Static(value.dtype, local=owner not in self.params)
+            if node.attr in ("ndim", "rank"):
+                return same, Static(len(value.shape), local=owner not in self.params or owner in self.definition.stores)
             if node.attr == "T":
                 return same, infer.method(value, "permute", [], {}, self.specializer.fresh)
             if node.attr in ops.spelled("attribute"):
@@ -249,7 +251,7 @@ class Expressions(Walk):
                 parts.append(slice(start, stop, step if width is None else width))
             else:
                 new_index, value = self.fold(item)
-                written = _written_index(value, item) if isinstance(value, Static) and (items == [node] or type(value.value) is slice) else None
+                written = written_index(value, item) if isinstance(value, Static) and (items == [node] or type(value.value) is slice) else None
                 for text, part in written or [(new_index, value)]:
                     nodes.append(text)
                     parts.append(part)
@@ -318,7 +320,7 @@ class Expressions(Walk):
         return at(ast.Name(cast("type", alias).__name__, ast.Load()), node) if any(alias is kind for kind in _KINDS) else text
 
 
-def _written_index(value: Static, place: ast.expr) -> list[tuple[ast.expr, Abstract | slice]] | None:
+def written_index(value: Static, place: ast.expr) -> list[tuple[ast.expr, Abstract | slice]] | None:
     """A slice object, or a tuple with some, as a subscript would write it; None: it is something else."""
     members = cast("tuple[object, ...]", value.value if type(value.value) is tuple else (value.value,))
     out: list[tuple[ast.expr, Abstract | slice]] = []

@@ -12,6 +12,7 @@ from tilejit.errors import TilejitError
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.specialize.forms import combined, form_of
 from tilejit.jit.specialize.meta import DynDim
+from tilejit.jit.specialize.typed import computed
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of, without_value
 from tilejit.ops.binding import Bound, Kind, bind
 from tilejit.ops.reshaping import left_over
@@ -54,6 +55,8 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
             return _composed(bound, fresh)
         if bound.row.family == "structural":
             return UNKNOWN
+        if bound.level == "scalar" and (number := _of_numbers(bound)) is not None:
+            return number
         mask = bound.args.get("mask")
         if isinstance(mask, TileType) and mask.dtype is BOOL:
             where = ops.table()["where"]
@@ -68,6 +71,19 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
     return known[0] if len(known) == 1 else Items(tuple(known))
 
 
+def _of_numbers(bound: Bound) -> Abstract | None:
+    """What a scalar op makes of numbers that the front end knows, which computes it; None: they are of the run, or complex."""
+    given = [arg for name in bound.row.operands if isinstance(arg := bound.args[name], Static | RuntimeValue)]
+    known = [arg.unrolled if isinstance(arg, RuntimeValue) else number_of(arg) is not None for arg in given]
+    if not known or not all(known) or len(known) < len(bound.row.operands) or bound.row.facts.of_pairs:
+        return None
+    if any(isinstance(arg, RuntimeValue) for arg in given):
+        (type,) = bound.row.infer(Call(bound.row, bound.level, {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}))
+        return RuntimeValue(type.dtype, unrolled=True) if isinstance(type, ScalarType) else None
+    number = computed(bound.row, {name: _value_of(arg) for name, arg in bound.args.items()})
+    return Static(number, local=True) if number_of(Static(number)) is not None else None
+
+
 class TypeKit:
     """Follows the types of the steps of a composed row."""
 
@@ -79,7 +95,7 @@ class TypeKit:
         found = apply_op(function, [_abstract(arg) for arg in args], {key: _abstract(arg) for key, arg in keywords.items()}, self.fresh)
         if found is UNKNOWN:
             raise _NotKnown
-        return found.items if isinstance(found, Items) else found
+        return found.items if isinstance(found, Items) else found.value if isinstance(found, Static) else found
 
     def call(self, function: object, *args: object) -> tuple[object, ...]:
         """A function that is handed in makes as many values as it takes of one side; the front end checks that."""

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import ShapeError, in_body
 from tilejit.jit.definition import Definition
-from tilejit.jit.specialize.counters import Counters
+from tilejit.jit.specialize.counters import Counters, bounds_of
 from tilejit.jit.specialize.declared import form_of_extent
+from tilejit.jit.specialize.dependencies import resolve
 from tilejit.jit.specialize.described import Description, described, referred_to, whole_type
 from tilejit.jit.specialize.edges import Edges
 from tilejit.jit.specialize.effects import Write, write_of
-from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.expressions import Expressions, written_index
 from tilejit.jit.specialize.forms import Form, form_of, is_told
 from tilejit.jit.specialize.infer import items_of
 from tilejit.jit.specialize.nodes import at
@@ -23,63 +24,20 @@ from tilejit.jit.specialize.reach import called, upper
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Symbol
-from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue, Static
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, number_of
 from tilejit.jit.specialize.walk import Folded
+from tilejit.jit.specialize.writes import End, Inside, Writes, end_of_steps
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DimSpec, DynExpr
+from tilejit.types.scopes import MARKERS
 from tilejit.types.values import ANY, BufferType, Dim, TileType
-
-End = Form | None
-"""The first cell past a write in one dimension; None: known only at run time."""
-
-
-@dataclass(slots=True)
-class _Writes:
-    """What a kernel writes into one output."""
-
-    whole: BufferType | TileType | None = None
-    """The value of `out[:] = v`."""
-    whole_place: ast.AST | None = None
-    ends: list[tuple[End, ...]] = field(default_factory=list[tuple[End, ...]])
-    places: list[ast.AST] = field(default_factory=list[ast.AST])
-    dtype: DType | None = None
-
-    def note(self, place: ast.AST, ends: Sequence[End], value: Abstract) -> None:
-        """A write that ends there in each dimension."""
-        self.note_dtype(value)
-        self.ends.append(tuple(ends))
-        self.places.append(place)
-
-    def note_dtype(self, value: Abstract) -> None:
-        if isinstance(value, BufferType | TileType | RuntimeValue | Static):
-            self.dtype = self.dtype or value.dtype
-
-    def shape(self, declared: Mapping[int, Dim]) -> tuple[Dim, ...] | None:
-        """The least shape that holds everything written; `declared`: extents that the kernel makes dynamic itself."""
-        if self.whole is not None:
-            return self.whole.shape
-        ranks = {len(ends) for ends in self.ends}
-        if len(ranks) != 1:
-            return None
-        out = [declared[axis] if axis in declared else self._extent(axis) for axis in range(ranks.pop())]
-        return tuple(dim for dim in out if dim is not None) if None not in out else None
-
-    def _extent(self, axis: int) -> Dim | None:
-        ends = [row[axis] for row in self.ends]
-        known = [end for end in ends if end is not None]
-        largest = next((end for end in known if all(end.covers(other) for other in known)), None)
-        return largest.dim() if largest is not None and len(known) == len(ends) and largest != Form() else None
-
-    def culprit(self) -> ast.AST | None:
-        """The first write whose end is not known."""
-        return next((place for place, ends in zip(self.places, self.ends, strict=True) if None in ends or not ends), None)
 
 
 class _Watching(Statements):
     """A walk that takes note of writes into parameters without a type."""
 
     def watch(self, names: Sequence[str]) -> None:
-        self.writes = {name: _Writes() for name in names}
+        self.writes = {name: Writes() for name in names}
         self.follows_types = True
         self.edges = Edges(lambda node: self.fold(node)[0], self._upper)
         self.counters = Counters(lambda node: form_of(self._told(node)), self._upper, self.edges.folded, self.edges.meanings)
@@ -89,7 +47,7 @@ class _Watching(Statements):
 
     # indices --------------------------------------------------------------------------------------------------------------
 
-    def _upper(self, node: ast.expr | None) -> End:
+    def _upper(self, node: ast.expr | None) -> Form | None:
         if node is None:
             return None
         found = form_of(self._told(node))
@@ -115,16 +73,31 @@ class _Watching(Statements):
         return out
 
     def _rolled(self, node: ast.For) -> list[ast.stmt]:
-        name = node.target.elts[0] if isinstance(node.target, ast.Tuple) and node.target.elts else node.target
-        if not (isinstance(node.iter, ast.Call) and node.iter.args and isinstance(name, ast.Name)):
-            return super()._rolled(node)
-        around = list(self.counters.open)
-        hidden = self.counters.enter(name.id, node.iter.args)
+        around, hidden = list(self.counters.open), dict[str, Form]()
+        for name, bounds in self._loop_counters(node):
+            hidden |= self.counters.enter(name, bounds)
         try:
             return super()._rolled(node)
         finally:
             self.counters.open = around
             self.counters.largest.update(hidden)
+
+    def _loop_counters(self, node: ast.For) -> Sequence[tuple[str, Sequence[ast.expr]]]:
+        """The counters of a loop with their bounds: one for each direction of a grid."""
+        if not isinstance(node.iter, ast.Call):
+            return []
+        names = [target.id for target in (node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]) if isinstance(target, ast.Name)]
+        if resolve(node.iter.func, self.reads) is not MARKERS["spmd"]:
+            bounds = bounds_of(node.iter)
+            return [(names[0], bounds)] if names and bounds else []
+        grid = node.iter.args[0] if node.iter.args else next((keyword.value for keyword in node.iter.keywords if keyword.arg == "core_num"), None)
+        if grid is None:
+            return []
+        held = self.fold(grid)[1]
+        if not (isinstance(held, Items) or (isinstance(held, Static) and isinstance(held.value, tuple | list))):
+            return [(names[0], [grid])] if names else []
+        extents = [at(ast.Subscript(grid, at(ast.Constant(axis), grid), ast.Load()), grid) for axis in range(len(items_of(held)))]
+        return [(name, [extent]) for name, extent in zip(names, extents, strict=True)] if len(names) == len(extents) else []
 
     # writes ---------------------------------------------------------------------------------------------------------------
 
@@ -165,17 +138,22 @@ class _Watching(Statements):
             ends = [self._end(*row) for row in rows]
         else:
             ends = [None] * len(starts)
+        clamp = given.get("clamp")
+        if clamp is not None and self.fold(clamp)[1] not in (Static(False), Static(False, local=True)):
+            shape = (1,) * (len(starts) - len(written.shape)) + tuple(written.shape) if isinstance(written, BufferType | TileType) else ()
+            rows = zip(places or [None] * len(starts), ends, shape, strict=False)
+            ends = [end if end is None or self.edges.holds(place, size, end) else Inside(end) for place, end, size in rows] or [None] * len(starts)
         self.writes[target.id].note(node, ends, written)
 
     def note_window_write(self, target: ast.Subscript, value: Abstract) -> None:
         if not isinstance(target.value, ast.Name) or target.value.id not in self.writes:
             return
         writes = self.writes[target.value.id]
-        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
         shaped = isinstance(value, BufferType | TileType)
-        if all(isinstance(part, ast.Slice) and part.lower is None and part.upper is None for part in parts) and (
-            not shaped or len(parts) in (1, len(value.shape))
-        ):
+        parts = self._index_parts(target, value)
+        if parts is None:
+            return writes.note(target, (), value)
+        if all(map(_is_everything, parts)) and (not shaped or len(parts) in (1, len(value.shape))):
             writes.note_dtype(value)
             if shaped and writes.whole is None:
                 writes.whole, writes.whole_place = value, target
@@ -184,6 +162,32 @@ class _Watching(Statements):
                 writes.note(target, (), value)
             return  # a number says nothing of the shape
         writes.note(target, self._window_ends(parts, value), value)
+
+    def _index_parts(self, target: ast.Subscript, value: Abstract) -> Sequence[ast.expr] | None:
+        """The index of a write, part by part, with whole axes in place of `...`; None: how many those are is not known."""
+        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+        parts = [part for item in parts for part in self._written_out(item, alone=len(parts) == 1)]
+        dots = [part for part in parts if not isinstance(part, ast.Slice) and isinstance(found := self.fold(part)[1], Static) and found.value is ...]
+        if not dots:
+            return parts
+        name = target.value.id if isinstance(target.value, ast.Name) else ""
+        others = [part for part in parts if part is not dots[0]]
+        if isinstance(held := self.env.get(name), BufferType):
+            count = len(held.shape) - len(others)
+        elif isinstance(value, BufferType | TileType):
+            count = len(value.shape) - sum(isinstance(part, ast.Slice) for part in others)
+        elif all(map(_is_everything, others)):
+            count = 1  # a number, or what nothing is known of, for all of it
+        else:
+            return None
+        place = parts.index(dots[0])
+        return [*parts[:place], *(at(ast.Slice(), dots[0]) for _ in range(count)), *parts[place + 1 :]]
+
+    def _written_out(self, part: ast.expr, alone: bool) -> Sequence[ast.expr]:
+        """A part of an index as a subscript would write it, if it is a slice object, or alone a tuple with some."""
+        found = self.fold(part)[1] if isinstance(part, ast.Name | ast.Attribute | ast.Call) else UNKNOWN
+        known = written_index(found, part) if isinstance(found, Static) and (alone or type(found.value) is slice) else None
+        return [text for text, _ in known] if known is not None else [part]
 
     def _now_known(self, name: str, written: BufferType | TileType) -> None:
         """`p[:] = x * 2.0; out[:] = p + 1.0`: an output has the shape of what was written into it from then on."""
@@ -197,24 +201,34 @@ class _Watching(Statements):
         ends: list[End] = []
         for part in parts:
             if not isinstance(part, ast.Slice):
-                ends.append(_ends(self._upper(part), Form(1)))
-                continue
-            size = sizes.pop(0) if sizes else None
-            lower = part.lower or at(ast.Constant(0), part)
-            start = self._upper(part.lower) if part.lower is not None else Form()
-            end = self._end(lower, start, *size) if size is not None else None
-            if size == (1, 1) and part.upper is not None and self.counters.distance(part.upper, lower) != 1:
-                end = self._upper(part.upper)  # one cell, or row, for all of the window
-            told = form_of(self.fold(part.upper)[1]) if part.upper is not None and size is not None and size[0] != size[1] else None
-            end = told if told is not None and not told.terms else end  # a number that is written there is an end of the tensor's
-            if (end is None or part.step is not None) and part.upper is not None:
-                end = self._upper(part.upper)
-            if end is None and part.upper is None and part.lower is None and isinstance(value, Static | RuntimeValue):
-                end = Form()
-            ends.append(end)
+                ends.append(Inside() if self._behind(part) else _ends(self._upper(part), Form(1)))
+            else:
+                ends.append(self._slice_end(part, sizes.pop(0) if sizes else None, isinstance(value, Static | RuntimeValue)))
         return [*ends, *(form_of(size[0]) if size is not None and is_told(size[0], self.params) else None for size in sizes)]
 
-    def _end(self, place: ast.expr | None, start: End, size: Dim, extent: Dim) -> End:
+    def _slice_end(self, part: ast.Slice, size: tuple[Dim, Dim] | None, number: bool) -> End:
+        """Where a write into a slice ends: of a value with that valid and whole extent there, or of a number."""
+        step = number_of(self.fold(part.step)[1]) if part.step is not None else 1
+        if self._behind(part.lower) or self._behind(part.upper) or step != 1:
+            last = form_of(size[0]) if size is not None and size[0] == size[1] and is_told(size[0], self.params) else None
+            return end_of_steps(part, step, last, self._upper, self._behind) if isinstance(step, int) and step else None
+        lower = part.lower or at(ast.Constant(0), part)
+        start = self._upper(part.lower) if part.lower is not None else Form()
+        end = self._end(lower, start, *size) if size is not None else None
+        if size == (1, 1) and part.upper is not None and self.counters.distance(part.upper, lower) != 1:
+            end = self._upper(part.upper)  # one cell, or row, for all of the window
+        told = form_of(self.fold(part.upper)[1]) if part.upper is not None and size is not None and size[0] != size[1] else None
+        end = told if told is not None and not told.terms else end  # a number that is written there is an end of the tensor's
+        if end is None and part.upper is not None:
+            end = self._upper(part.upper)
+        return Form() if end is None and part.upper is None and part.lower is None and number else end
+
+    def _behind(self, place: ast.expr | None) -> int:
+        """How many cells before the end of the output a place is that is counted from there, else 0."""
+        found = form_of(self._told(place)) if place is not None else None
+        return -found.constant if found is not None and not found.terms and found.constant < 0 else 0
+
+    def _end(self, place: ast.expr | None, start: Form | None, size: Dim, extent: Dim) -> Form | None:
         """Where a write of `size` cells of `extent` ends that starts at `place`, `start` at most; one of a tile cut at an edge ends there."""
         if size != ANY:
             return _ends(start, form_of(size) if is_told(size, self.params) else None)
@@ -223,7 +237,12 @@ class _Watching(Statements):
         return whole if whole is not None and edge is not None and edge.covers(whole) else edge
 
 
-def _ends(start: End, size: End) -> End:
+def _is_everything(part: ast.expr) -> bool:
+    """Whether a part of an index is `:`."""
+    return isinstance(part, ast.Slice) and part.lower is None and part.upper is None and part.step is None
+
+
+def _ends(start: Form | None, size: Form | None) -> Form | None:
     return start.plus(size) if start is not None and size is not None and (start.terms or start.constant >= 0) else None
 
 
@@ -238,7 +257,7 @@ class OutputFinder(Specializer):
         """What the annotation of a parameter of the entry says in terms of others."""
         return described(self._watching(self.entry, types), param)
 
-    def find(self, definition: Definition, types: Mapping[str, Abstract]) -> dict[str, _Writes]:
+    def find(self, definition: Definition, types: Mapping[str, Abstract]) -> dict[str, Writes]:
         """What the body writes into the parameters that `types` lacks."""
         body = self._watching(definition, types)
         body.whole(definition.text.node.body)
@@ -276,7 +295,7 @@ class OutputFinder(Specializer):
         writes = self.find(helper, known).get(param.name)
         return self._type_of(helper, param.name, writes, known) if writes is not None else None
 
-    def _type_of(self, definition: Definition, name: str, writes: _Writes, types: Mapping[str, Abstract], dtype: DType | None = None) -> BufferType | None:
+    def _type_of(self, definition: Definition, name: str, writes: Writes, types: Mapping[str, Abstract], dtype: DType | None = None) -> BufferType | None:
         rank = len(writes.ends[0]) if writes.ends else 0
         shape = writes.shape(self.declared_axes(definition, name, rank, types) if rank and writes.whole is None else {})
         dtype = dtype or writes.dtype
@@ -350,11 +369,12 @@ def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: S
     return out
 
 
-def _untold(entry: Definition, name: str, writes: _Writes) -> ShapeError:
+def _untold(entry: Definition, name: str, writes: Writes) -> ShapeError:
     first = next((param.name for param in entry.params if param.kind == "tensor" and param.direction == "In"), "x")
     help = f'pass `{name}`, or annotate it: {name}: pl.Out[pl.like("{first}")], or {name}: pl.Out[pl.Tensor[[rows, columns], dtype]]'
-    place = writes.culprit() or writes.whole_place
+    place, by_output = writes.culprit() or (writes.whole_place, False)
     what = f"the shape of output `{name}` of `{entry.name}` cannot be told"
     if place is None:
         return ShapeError(f"{what}: nothing that is written into it says how large it is", span=entry.span(entry.node_of(entry.param(name))), help=help)
-    return ShapeError(f"{what} from this write: where it ends is known only at run time", span=entry.span(place), help=help)
+    why = "where it ends follows from the output's own shape" if by_output else "where it ends is known only at run time"
+    return ShapeError(f"{what} from this write: {why}", span=entry.span(place), help=help)

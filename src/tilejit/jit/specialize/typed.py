@@ -13,6 +13,7 @@ from tilejit.frontend import fold
 from tilejit.jit.reads.typed import TypedFloat, holds_typed
 from tilejit.jit.specialize.scalars import held
 from tilejit.jit.specialize.values import Static, number_of
+from tilejit.ops.spec import OpSpec
 
 
 class _Untold(Exception):
@@ -42,19 +43,24 @@ def called(function: object, given: Sequence[object], names: Mapping[str, object
 
 def _applied(name: str, python: Callable[..., object], *given: object) -> object:
     """A row of the table, as the front end computes it; of numbers of Python what Python makes of them."""
-    from tilejit.frontend.calls import by_reference  # what compiles; a cache hit does not come here
-    from tilejit.frontend.values import TypedConstant
-
     if not any(isinstance(item, TypedFloat) for item in given):
         return python(*given)
     if any(number_of(Static(item)) is None for item in given):
         raise _Untold
     row = ops.table()[name]
-    numbers = [TypedConstant(float(item), item.dtype) if isinstance(item, TypedFloat) else item for item in given]
     try:
-        found = by_reference(row, dict(zip(row.operands, numbers, strict=True)))
+        return computed(row, dict(zip(row.operands, given, strict=True)))
     except TilejitError:
         raise _Untold from None
+
+
+def computed(row: OpSpec, given: Mapping[str, object]) -> object:
+    """A scalar op of compile-time numbers, as the front end computes it."""
+    from tilejit.frontend.calls import by_reference  # what compiles; a cache hit does not come here
+    from tilejit.frontend.values import TypedConstant
+
+    numbers = {name: TypedConstant(float(item), item.dtype) if isinstance(item, TypedFloat) else item for name, item in given.items()}
+    found = by_reference(row, numbers)
     return TypedFloat(found.value, found.dtype) if isinstance(found, TypedConstant) else found
 
 
