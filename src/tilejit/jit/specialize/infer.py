@@ -137,6 +137,8 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
     """The type of a binary operator on run-time values; `name` is that of the `ast` class."""
     row = ops.operators().get(name)
     if not (isinstance(left, (BufferType, TileType)) or isinstance(right, (BufferType, TileType))):
+        if not (_is_scalar(left) and _is_scalar(right)):
+            return UNKNOWN  # it may be a tensor
         if name == "Div" and _is_whole(left) and _is_whole(right):
             return RuntimeValue(FP32, unrolled=_is_unrolled(left, right))
         if any(isinstance(side, RuntimeValue) and side.dtype is None for side in (left, right)):
@@ -164,7 +166,11 @@ def builtin(function: object, values: Sequence[Abstract], fresh: FreshDim) -> Ab
         start = (values[1:] or (Static(0),)) if function is sum else ()
         values = (*start, *first.items)
     found = without_value(reduce(lambda one, other: operator("Add", one, other, fresh), values))
-    return found if isinstance(found, RuntimeValue) or function is sum else RuntimeValue()
+    return found if isinstance(found, RuntimeValue) or function in (sum, abs) else RuntimeValue()
+
+
+def _is_scalar(side: Abstract) -> bool:
+    return isinstance(side, (Extent, RuntimeValue)) or (isinstance(side, Static) and _kind_of(side) in ("number", "scalar"))
 
 
 def _is_unrolled(*sides: Abstract) -> bool:
@@ -179,6 +185,8 @@ def _is_whole(side: Abstract) -> bool:
 def comparison(name: str, left: Abstract, right: Abstract) -> Abstract:
     """The type of a comparison of run-time values; `name` is that of the `ast` class."""
     shaped = [side for side in (left, right) if isinstance(side, (BufferType, TileType))]
+    if name in ops.COMPARISONS and UNKNOWN in (left, right):
+        return UNKNOWN  # a mask, if it is a tensor
     if not shaped or name not in ops.COMPARISONS:
         return RuntimeValue(BOOL)
     row = "cmp_mask" if any(side.level == "tile" for side in shaped) else "cmp"
@@ -192,7 +200,7 @@ def chained(first: Abstract, second: Abstract) -> Abstract:
     """The type of a chained comparison, of the types of its parts."""
     if isinstance(first, Compared) or isinstance(second, Compared):
         return _apply_row(ops.table()["and_"], first, second)
-    return first
+    return second if second is UNKNOWN else first
 
 
 def inverted(operand: Abstract) -> Abstract:
@@ -240,6 +248,8 @@ def _seen(kind: ParamKind, arg: object) -> object:
     """An argument as type rules see it."""
     if isinstance(arg, (BufferType, TileType)):
         return arg
+    if kind is ParamKind.Value and isinstance(arg, (Extent, RuntimeValue, Items)):
+        raise _NotKnown  # a scalar, where rules count on a tensor: the front end says so
     if kind is ParamKind.Scalars:
         return tuple(_scalar(item) for item in items_of(arg)) if isinstance(arg, (Items, Static)) else arg
     if kind in (ParamKind.Scalar, ParamKind.Operand) and isinstance(arg, (Static, Extent, RuntimeValue)):
