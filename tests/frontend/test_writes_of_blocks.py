@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.jit.conftest import make_kernel as make_kernel
 from tests.jit.conftest import MakeKernel
+from tests.jit.conftest import make_kernel as make_kernel
 
 KERNEL = """
 @pl.jit.inline

@@ -45,5 +45,5 @@ def test_products_with_results_of_operators(make_kernel: MakeKernel, monkeypatch
 @pytest.mark.parametrize("style", ["given", "returned"])
 def test_what_is_no_tensor_is_refused_where_it_stands(make_kernel: MakeKernel, operand: str, style: str) -> None:
     kernel = make_kernel(KERNEL.replace("{line}", f"out[:] = x @ {operand}"))
-    with pytest.raises((ArgumentError, ParserTypeError), match="rhs|`max` works on scalars"):
+    with pytest.raises((ArgumentError, ParserTypeError), match=r"rhs|`max` works on scalars"):
         kernel(X, W, *([np.zeros_like(X)] if style == "given" else []))

@@ -111,6 +111,9 @@ def _abstract(arg: object) -> Abstract:
 def _composed(bound: Bound, fresh: FreshDim) -> Abstract:
     row = bound.row
     assert row.compose is not None
+    given = [item for arg in bound.args.values() for item in (arg, *items_of(arg))]
+    if not row.attrs.get("calls") and any(isinstance(item, Static) and holds_handle(item.value) for item in given):
+        raise _NotKnown  # an object of Python's where the row counts on a value: the front end says so
     args = {name: _plain(row.param(name).kind, arg) for name, arg in bound.args.items()}
     found = row.compose(TypeKit(row, bound.level, fresh), **args)
     return Items(tuple(_abstract(item) for item in found)) if isinstance(found, tuple) else _abstract(found)
