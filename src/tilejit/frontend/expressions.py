@@ -31,7 +31,7 @@ from tilejit.frontend.values import (
     with_wide_literals,
 )
 from tilejit.ops import COMPARISONS, method, operators, public, public_names, spelled, step, table
-from tilejit.ops.spec import OpFunction, Spelling
+from tilejit.ops.spec import OpFunction, ParamKind, Spelling
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar, Untracked
 
@@ -152,6 +152,8 @@ def binary(ctx: Context, operator: ast.operator, left: object, right: object, no
     for side in (left, right):
         if not is_scalar(side):
             raise ParserTypeError(f"`{ast.unparse(node)}`: operators work on scalars, tensors and tiles, got {describe_value(side)}")
+    if any(param.kind is ParamKind.Value for param in table()[name].params[:2]):
+        raise ParserTypeError(f"`{ast.unparse(node)}`: {name} works on tensors and tiles, these are two scalars", help="write a * b for their product")
     if isinstance(operator, ast.Div) and _are_integers(left, right):
         left, right = (float(plain_number(side)) if is_number(side) else ctx.scalar(side, FP32) for side in (left, right))  # as in Python: 7 / 2 is 3.5
     if is_number(left) and is_number(right):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import ArgumentError, ParserTypeError
+from tilejit.errors import ArgumentError, ParserTypeError, TilejitError
 
 KERNEL = """
 @pl.jit
@@ -41,9 +41,30 @@ def test_products_with_results_of_operators(make_kernel: MakeKernel, monkeypatch
     np.testing.assert_allclose(out if found is None else found, RESULTS[line], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("operand", ["2.0", "x[0, 0]", "(x[0, 0] * 2.0)", "x.shape[0]", "[x, x]", "max(made, 1.0)"])
+@pytest.mark.parametrize("operand", ["2.0", "x[0, 0]", "(x[0, 0] * 2.0)", "x.shape[0]", "[x, x]", "max(made, 1.0)", "None", "(2 @ x.sum())"])
 @pytest.mark.parametrize("style", ["given", "returned"])
 def test_what_is_no_tensor_is_refused_where_it_stands(make_kernel: MakeKernel, operand: str, style: str) -> None:
     kernel = make_kernel(KERNEL.replace("{line}", f"out[:] = x @ {operand}"))
-    with pytest.raises((ArgumentError, ParserTypeError), match=r"rhs|`max` works on scalars"):
+    with pytest.raises((ArgumentError, ParserTypeError), match=r"rhs|`max` works on scalars|matmul works on tensors"):
         kernel(X, W, *([np.zeros_like(X)] if style == "given" else []))
+
+
+def test_a_shape_that_is_no_list_is_refused_where_it_stands(make_kernel: MakeKernel) -> None:
+    with pytest.raises(TilejitError, match="reshape"):
+        make_kernel(KERNEL.replace("{line}", "out[:] = x @ x.reshape(made - 1.0, -1)"))(X, W)
+
+
+def test_a_helper_takes_a_result_with_an_extent_of_the_run(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
+    text = """
+    @pl.jit.inline
+    def helper(t):
+        return t + 1.0
+    @pl.jit
+    def kernel(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+        made = pl.exp(x)
+        out[:] = helper(made.reshape(pl.cast(n[0], pl.INDEX), -1))
+    """
+    out = np.zeros((2, 8), np.float32)
+    make_kernel(text)(X, np.array([2], np.int32), out)
+    np.testing.assert_allclose(out, np.exp(X).reshape(2, 8) + 1, rtol=1e-5)

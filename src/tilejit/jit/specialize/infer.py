@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from tilejit import ops
@@ -64,7 +64,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
         results = bound.row.infer(Call(bound.row, bound.level, args))
     except (TilejitError, _NotKnown):
         return UNKNOWN
-    known = [_result(type) for type in results]
+    known = [_named(_result(type), fresh) for type in results]
     return known[0] if len(known) == 1 else Items(tuple(known))
 
 
@@ -131,7 +131,7 @@ def method(owner: Abstract, name: str, positional: Sequence[Abstract], keywords:
     function = ops.method(name)
     if function is None:
         return UNKNOWN
-    if ops.takes_list(function) and positional and _kind_of(positional[0]) != "list":
+    if ops.takes_list(function) and positional and positional[0] is not UNKNOWN and _kind_of(positional[0]) != "list":
         positional = [Items(tuple(positional))]
     return apply_op(function, [owner, *positional], keywords, fresh)
 
@@ -217,6 +217,8 @@ def _apply_row(row: OpSpec, left: Abstract, right: Abstract) -> Abstract:
         level = "tile" if "tile" in (_kind_of(left), _kind_of(right)) else "tensor"
         sides = _as_masks(row, {param.name: side for param, side in zip(row.params[:2], (left, right), strict=True)})
         args = {name: _seen(row.param(name).kind, side) for name, side in sides.items()}
+        if any(row.param(name).kind is ParamKind.Value and not isinstance(side, (BufferType, TileType)) for name, side in sides.items()):
+            return UNKNOWN  # no tensor, where rules count on one: the front end says so
         args |= {param.name: param.default for param in row.params[2:]}
         return _result(row.infer(Call(row, level, args))[0])
     except (TilejitError, _NotKnown):
@@ -251,8 +253,6 @@ def _seen(kind: ParamKind, arg: object) -> object:
     """An argument as type rules see it."""
     if isinstance(arg, (BufferType, TileType)):
         return arg
-    if kind is ParamKind.Value and isinstance(arg, (Extent, RuntimeValue, Items)):
-        raise _NotKnown  # a scalar, where rules count on a tensor: the front end says so
     if kind is ParamKind.Scalars:
         return tuple(_scalar(item) for item in items_of(arg)) if isinstance(arg, (Items, Static)) else arg
     if kind in (ParamKind.Scalar, ParamKind.Operand) and isinstance(arg, (Static, Extent, RuntimeValue)):
@@ -289,6 +289,14 @@ def _result(type: object) -> Abstract:
     if isinstance(type, (BufferType, TileType)):
         return type
     return RuntimeValue(type.dtype) if isinstance(type, ScalarType) else UNKNOWN
+
+
+def _named(type: Abstract, fresh: FreshDim) -> Abstract:
+    """A result of which only the run knows an extent: that is an extent of its own, as annotations need one."""
+    if not isinstance(type, TileType) or ANY not in type.shape or type.level != "tensor":
+        return type
+    shape = tuple(fresh() if dim == ANY else dim for dim in type.shape)
+    return replace(type, shape=shape, valid=tuple(dim if own == ANY else part for own, dim, part in zip(type.shape, shape, type.valid, strict=True)))
 
 
 def _without_rest(args: Mapping[str, object], fresh: FreshDim) -> Items:
