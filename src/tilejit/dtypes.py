@@ -148,6 +148,16 @@ def dtype_of_torch_name(name: str) -> DType | None:
     return next((row for row in _ROWS if row.torch_name == name), None)
 
 
+def dtype_elsewhere(given: object) -> DType | None:
+    """The language's type of what other libraries call a data type: `"float16"`, `np.float16`, `torch.float16`."""
+    text = given if isinstance(given, str) else given.__name__ if isinstance(given, type) else str(given)
+    name = text.rpartition(".")[2]
+    return _WORDS.get(name) or next((row for row in _ROWS if name and name in (row.numpy_name, row.torch_name, row.name.lower())), None)
+
+
+_WORDS = {"half": FP16, "float": FP32, "double": FP64, "short": INT16, "int": INT32, "long": INT64}
+
+
 def promote(first: DType, second: DType) -> DType:
     """The type of an operation on two shaped operands: complex beats float, float beats int, then width, then signed, then the first."""
     if first is second:

@@ -353,7 +353,13 @@ def in_body(kind: type[TilejitError]) -> type[TilejitError]:
     return both
 
 
-def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+SLIP = 0.76
+"""How much of two names must be the same for one to be a slip of the other where there are hundreds: `roll` and `norm` are no `unroll` and `tensor`."""
+
+
+def did_you_mean(name: str, candidates: Iterable[str], alike: float = 0.6) -> str | None:
     """A "did you mean" sentence for a misspelt name, or None."""
-    close = difflib.get_close_matches(name, [candidate for candidate in candidates if candidate != name], n=1, cutoff=0.6)
+    others = [candidate for candidate in candidates if candidate != name]
+    swapped = [other for other in others if sorted(other) == sorted(name)]
+    close = swapped or difflib.get_close_matches(name, others, n=1, cutoff=alike)
     return f"did you mean `{close[0]}`?" if close else None

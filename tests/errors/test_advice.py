@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tilejit.errors import ParserTypeError, ShapeError, TilejitError
+from tests.jit.conftest import MakeKernel
+from tests.jit.conftest import make_kernel as make_kernel
+from tilejit import RunConfig
+from tilejit.errors import ParserTypeError, PlatformError, ShapeError, TilejitError
 from tilejit.frontend import foreign
 from tilejit.jit.function import JITFunction
 
@@ -124,3 +127,110 @@ def test_what_is_said_of_numbers_under_and_and_or_works(wrong: JITFunction, said
     assert f"as a number `{said}`" in (caught.value.hint or "")
     for x in (X, X * np.arange(8, dtype=np.float32)):
         np.testing.assert_allclose(right(x), wanted(x), rtol=1e-6)
+
+
+FOLLOWED = {
+    "norm": ("out[0, 0] = pl.sqrt(pl.square(x).sum())", np.linalg.norm),
+    "outer": ("a = x[0]\n    b = x[1]\n    out[:] = (a[:, None] * b[None, :])[0:4, :]", lambda x: np.outer(x[0], x[1])[:4]),
+    "inner": ("a = x[0]\n    b = x[1]\n    out[0, 0] = (a * b).sum()", lambda x: np.inner(x[0], x[1])),
+    "inf": ("out[:] = pl.minimum(x, float('inf'))", lambda x: x),
+    "isfinite": ("out[:] = pl.where(pl.abs(x) < float('inf'), x, 0.0)", lambda x: x),
+    "nan_to_num": ("out[:] = pl.where(pl.isnan(x), 0.0, x)", lambda x: x),
+    "isclose": ("out[:] = pl.where(pl.abs(x - x) < 1e-6, 1.0, 0.0)", np.ones_like),
+    "allclose": ("out[:] = x if pl.all(pl.abs(x - x) < 1e-6) else x * 2.0", lambda x: x),
+    "linspace": ("out[:] = 1.0 + 0.5 * pl.arange(0.0, [8], pl.FP32)", lambda x: np.broadcast_to(np.linspace(1, 4.5, 8), x.shape)),
+    "roll": ("out[1:] = x[:-1]\n    out[:1] = x[-1:]", lambda x: np.roll(x, 1, 0)),
+    "pad": ("p = pl.zeros([6, 10])\n    p[1:-1, 1:-1] = x\n    out[:] = p[0:4, 0:8]", lambda x: np.pad(x, 1)[:4, :8]),
+    "diff": ("out[:] = 0.0\n    out[1:] = x[1:] - x[:-1]", lambda x: np.concatenate([np.zeros((1, 8)), np.diff(x, axis=0)])),
+    "logical_and": ("out[:] = pl.where((x > 0) & (x < 1), x, 0.0)", lambda x: np.where(np.logical_and(x > 0, x < 1), x, 0)),
+    "logical_xor": ("out[:] = pl.where((x > 0) ^ (x < 1), x, 0.0)", lambda x: np.where(np.logical_xor(x > 0, x < 1), x, 0)),
+    "logical_not": ("out[:] = pl.where(~(x > 0), x, 0.0)", lambda x: np.where(x > 0, 0, x)),
+    "eye": ("e = pl.where(pl.iota([8, 8], axis=0) == pl.iota([8, 8], axis=1), 1.0, 0.0)\n    out[:] = e[0:4, :]", lambda x: np.eye(8)[:4]),
+    "tril": ("y = x @ x.T\n    t = pl.where(pl.iota([4, 4], axis=0) >= pl.iota([4, 4], axis=1), y, 0.0)\n    out[:] = t @ x", lambda x: np.tril(x @ x.T) @ x),
+    "diag": (
+        "y = x @ x.T\n    t = pl.where(pl.iota([4, 4], axis=0) == pl.iota([4, 4], axis=1), y, 0.0)\n    out[:] = t @ x",
+        lambda x: np.diag(np.diag(x @ x.T)) @ x,
+    ),
+    "sinh": ("out[:] = (pl.exp(x) - pl.exp(-x)) / 2.0", np.sinh),
+    "asin": ("y = x / 9.0\n    out[:] = pl.atan2(y, pl.sqrt(1.0 - y * y))", lambda x: np.arcsin(x / 9)),
+    "acos": ("y = x / 9.0\n    out[:] = pl.atan2(pl.sqrt(1.0 - y * y), y)", lambda x: np.arccos(x / 9)),
+    "cbrt": ("out[:] = pl.where(x < 0.0, -1.0, 1.0) * pl.pow(pl.abs(x), 1.0 / 3.0)", np.cbrt),
+    "relu6": ("out[:] = pl.clip(x, 0.0, 6.0)", lambda x: np.clip(x, 0, 6)),
+    "leaky_relu": ("out[:] = pl.lrelu(x, 0.1)", lambda x: np.where(x > 0, x, 0.1 * x)),
+    "copy": ("y = +x\n    y[0] = 0.0\n    out[:] = x + y * 0.0", lambda x: x),
+    "fill": ("out[:] = 3.0", lambda x: np.full_like(x, 3)),
+    "mT": ("y = pl.transpose(x, -2, -1)\n    out[:] = pl.transpose(y, -2, -1)", lambda x: x),
+    "moveaxis": ("y = x.permute(1, 0)\n    out[:] = y.T", lambda x: x),
+    "tensordot": ('out[:] = pl.einsum("ij,jk->ik", x @ x.T, x)', lambda x: x @ x.T @ x),
+    "median": (
+        "y = pl.sort(x)\n    out[:] = 0.0\n    out[:, 0:1] = (y[:, 3:4] + y[:, 4:5]) / 2.0",
+        lambda x: np.pad(np.median(x, 1, keepdims=True), ((0, 0), (0, 7))),
+    ),
+    "randint": ("out[:] = pl.floor(pl.rand(7, [4, 8]) * 1)", np.zeros_like),
+}  # fmt: skip
+"""What names of other libraries are to be written as, in a kernel, with what those would give."""
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_advice_works_when_it_is_followed(name: str, make_kernel: MakeKernel) -> None:
+    assert name in foreign.ADVICE
+    body, wanted = FOLLOWED[name]
+    out = np.zeros_like(X)
+    make_kernel(f"@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    {body}\n")(X, out)
+    found = np.asarray(wanted(X))
+    np.testing.assert_allclose(out if found.ndim else out[0, 0], found, rtol=1e-4, atol=1e-5)
+
+
+MISTAKES = {
+    "out[:] = x.astype('float16')": "write pl.cast(x, pl.FP16)",
+    "out[:] = x.astype(np.float16)": "pl.FP16",
+    "out[:] = x.astype(float)": "write pl.FP32",
+    "out[:] = pl.zeros([4, 8], 'int32')": "write dtype=pl.INT32",
+    "out[:] = pl.zeros([4, 8], np.float16)": "pl.FP16",
+    "out[:] = pl.float16": "write pl.FP16",
+    "out[:] = x.mT": "pl.transpose(x, -2, -1)",
+    "out[:] = x.transpose(1, 0, 2)": "x.permute(1, 0, 2)",
+    "out[:] = max(x)": "write pl.max(x), or pl.max(x, axis=1)",
+    "out[:] = max(x, 1.0)": "write pl.maximum(a, b)",
+    "out[:] = sum(x)": "write pl.sum(…)",
+    "out[:] = round(x)": "write pl.round(…)",
+    "out[:] = pow(x, 2)": "write pl.pow(…)",
+    "out[:] = pl.logical_and(x > 0, x < 1)": "write a & b",
+    "out[:] = pl.linspace(0, 1, 5)": "pl.arange(0.0, [count], pl.FP32)",
+    "out[:] = pl.epx(x)": "did you mean `exp`?",
+    "out[:] = pl.sofmax(x)": "did you mean `softmax`?",
+    "out[:] = x[1:1]": "a slice takes at least one element",
+    "out.copy_(x)": "write x[:] = value",
+    "out.fill(3)": "write x[:] = value",
+}
+
+
+@pytest.mark.parametrize("body", MISTAKES)
+@pytest.mark.parametrize("style", ["given", "returned"])
+def test_mistakes_have_help_that_fits_whichever_way_the_kernel_is_called(body: str, style: str, make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(f"@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    {body}\n", np=np)
+    with pytest.raises(TilejitError) as caught:
+        kernel(X, *([np.zeros_like(X)] if style == "given" else []))
+    assert MISTAKES[body] in (caught.value.hint or "")
+    assert caught.value.span is not None and caught.value.span.line == 3
+
+
+@pytest.mark.parametrize("style", ["given", "returned"])
+def test_a_value_that_cannot_be_written_is_named_before_the_shape_of_the_output(style: str, make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x.dtype\n")
+    with pytest.raises(ParserTypeError, match=r"pl\.FP32 cannot be written into"):
+        kernel(X, *([np.zeros_like(X)] if style == "given" else []))
+
+
+@pytest.mark.parametrize("name", ["nonzero", "kron", "unique", "searchsorted", "isposinf", "device_print", "trace"])
+def test_unrelated_names_are_not_suggested(name: str, make_kernel: MakeKernel) -> None:
+    with pytest.raises(TilejitError) as caught:
+        make_kernel(f"@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = pl.{name}(x)\n")(X, X.copy())
+    assert "did you mean" not in (caught.value.hint or "")
+
+
+def test_other_words_for_platforms_and_names_are_known_outside_of_kernels() -> None:
+    with pytest.raises(PlatformError, match="did you mean `cuda`"):
+        RunConfig(platform="gpu")
+    with pytest.raises(AttributeError, match="write a & b"):
+        getattr(pl, "logical_and")  # noqa: B009 (it is not there for type checkers either)

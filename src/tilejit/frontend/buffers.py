@@ -8,7 +8,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import BOOL, COMPLEX64, DType
+from tilejit.dtypes import BOOL, COMPLEX64, FP32, DType, dtype_elsewhere
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
 from tilejit.frontend import edges
 from tilejit.frontend.affine import difference
@@ -33,7 +33,7 @@ from tilejit.types.values import BufferType, ScalarType, ShapedType, shape_text
 def create(ctx: Context, shape: Items, dtype: object, layout: object = TensorLayout.ND, init: object = None) -> SSAValue:
     """A new buffer."""
     if not isinstance(dtype, DType):
-        raise DTypeError(f"create_tensor takes a data type such as pl.FP32, got {describe_value(dtype)}")
+        raise DTypeError(f"create_tensor takes a data type, got {describe_value(dtype)}", help=f"write dtype={dtype_elsewhere(dtype) or FP32!r}")
     sizes = indices(ctx, shape, "an extent")
     dims = tuple(extent_of(size) for size in sizes)
     if not dims or any(isinstance(extent, int) and extent <= 0 for extent in dims):

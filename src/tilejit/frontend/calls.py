@@ -10,7 +10,7 @@ from types import BuiltinMethodType, MethodWrapperType
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import COMPLEX64, INDEX, DType
+from tilejit.dtypes import COMPLEX64, INDEX, DType, dtype_elsewhere
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import accumulators, composing, effects, expressions, fold, foreign, functions, markers, masks, structural, windows
 from tilejit.frontend.context import Context
@@ -129,7 +129,7 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
         return reduce(lambda total, item: expressions.binary(ctx, ast.Add(), total, item, node), args[0], next(iter(everything[1:]), 0))
     meant = next((public("pl", item.__name__) for item in _SCALAR_BUILTINS if item is function), None)
     if meant is not None and not keywords and args:
-        return _scalar_builtin(ctx, meant.rows[0][1].name, path, args, node)
+        return _scalar_builtin(ctx, meant.rows[0][1].name, getattr(function, "__name__", path), args, node)
     if _hashable(function) and function in _CASTS:
         nearest = ", to the nearest one; pl.cast(pl.floor(x), pl.INDEX) rounds down" if function is int else ""
         ctx.fail(UnsupportedFeatureError, f"`{path}()` of a run-time value", node, help=f"pl.cast(x, pl.{_CASTS[function]}) converts at run time{nearest}")
@@ -182,7 +182,9 @@ def _scalar_builtin(ctx: Context, name: str, path: str, args: Sequence[object], 
         return op_call(ctx, meant, args, {}, node)
     for arg in args:
         if shaped(arg) is not None:
-            ctx.fail(ParserTypeError, f"`{path}` works on scalars, got {describe_value(arg)}", node, help=f"pl.{name} works on tensors and tiles")
+            own = ast.unparse(node.args[0])
+            help = f"write pl.{name}(a, b) for the elements of two" if len(args) > 1 else f"write pl.{path}({own}), or pl.{path}({own}, axis=1) along an axis"
+            ctx.fail(ParserTypeError, f"`{path}` works on scalars, got {describe_value(arg)}", node, help=help)
     values = [ctx.symbol_value(arg) if isinstance(arg, DynVar) else arg for arg in args]
     result = values[0]
     if name == "abs":
@@ -334,7 +336,9 @@ def _static_argument(row: OpSpec, name: str, arg: object) -> object:
         try:
             write_literal(value)
         except TypeError:
-            raise ParserTypeError(f"`{name}` of {row.name} takes a number, string, data type or enum member, got {describe_value(arg)}") from None
+            help = f"write {dtype!r}" if isinstance(value, type) and (dtype := dtype_elsewhere(value)) is not None else None
+            what = f"`{name}` of {row.name} takes a number, string, data type or enum member, got {describe_value(arg)}"
+            raise ParserTypeError(what, help=help) from None
     return value
 
 

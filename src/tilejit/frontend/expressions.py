@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32
-from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
+from tilejit.errors import SLIP, InvalidOperationError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import branches, buffers, calls, composing, flags, fold, foreign, masks, subscripts
 from tilejit.frontend.context import SILENT, Context
 from tilejit.frontend.guards import may_fail
@@ -30,8 +30,8 @@ from tilejit.frontend.values import (
     shaped,
     with_wide_literals,
 )
-from tilejit.ops import COMPARISONS, method, operators, public, spelled, step, table
-from tilejit.ops.spec import OpFunction, Spelling
+from tilejit.ops import COMPARISONS, method, operators, public, public_names, spelled, step, table
+from tilejit.ops.spec import OpFunction, ParamKind, Spelling
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar, Untracked
 
@@ -119,7 +119,7 @@ def _property(ctx: Context, value: SSAValue, node: ast.Attribute) -> object:
         return calls.op_call(ctx, step(type.level, node.attr), [value], {}, node)
     if (function := method(node.attr)) is not None:
         return composing.Method(function, value)
-    help = fold.did_you_mean(node.attr, ("shape", "dtype", "ndim", "valid_shape", "T"))
+    help = fold.did_you_mean(node.attr, ("shape", "dtype", "ndim", "valid_shape", "T", *public_names("pl")), SLIP)
     known = foreign.method(node.attr, ast.unparse(node.value))
     if known is not None:
         help = known
@@ -152,6 +152,8 @@ def binary(ctx: Context, operator: ast.operator, left: object, right: object, no
     for side in (left, right):
         if not is_scalar(side):
             raise ParserTypeError(f"`{ast.unparse(node)}`: operators work on scalars, tensors and tiles, got {describe_value(side)}")
+    if any(param.kind is ParamKind.Value for param in table()[name].params[:2]):
+        raise ParserTypeError(f"`{ast.unparse(node)}`: {name} works on tensors and tiles, these are two scalars", help="write a * b for their product")
     if isinstance(operator, ast.Div) and _are_integers(left, right):
         left, right = (float(plain_number(side)) if is_number(side) else ctx.scalar(side, FP32) for side in (left, right))  # as in Python: 7 / 2 is 3.5
     if is_number(left) and is_number(right):
@@ -315,9 +317,9 @@ def _format(ctx: Context, node: ast.JoinedStr) -> object:
         nonlocal known
         value = ctx.value(part)
         known = known and is_known(value)
-        return value if is_static(value) or isinstance(value, RunText) else describe_value(value)
+        return value if is_static(value) or isinstance(value, RunText) else RunText(describe_value(value))
 
-    text = fold.format_string(node, shown)
+    text = fold.format_string(node, shown, lambda value, conversion, spec: str(value) if isinstance(value, RunText) else None)
     return text if known else RunText(text)
 
 

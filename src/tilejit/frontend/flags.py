@@ -71,8 +71,11 @@ def _guarded(ctx: Context, node: ast.BoolOp, values: Sequence[object], position:
     """`i < n and x[i] > 0`: what follows the first operands is looked at only where they leave it open."""
     word, absorbing = ("or", True) if isinstance(node.op, ast.Or) else ("and", False)
     conditions = _conditions(ctx, node, values, word)
-    first = functools.reduce(lambda one, other: ctx.scalar_op(f"{word}_", one, other), [c for c in conditions if not isinstance(c, bool)])
     later = node.values[position:]
     rest = later[0] if len(later) == 1 else ast.copy_location(ast.BoolOp(node.op, later), node)
+    undecided = [condition for condition in conditions if not isinstance(condition, bool)]
+    if not undecided:  # a list or tuple with values of the run in it is true, or not, whatever they are
+        return absorbing if absorbing in conditions else ctx.value(rest)
+    first = functools.reduce(lambda one, other: ctx.scalar_op(f"{word}_", one, other), undecided)
     sides = (lambda: ctx.value(rest)), (lambda: absorbing)
     return branches.choose(ctx, first, *(sides[::-1] if absorbing else sides))

@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from tilejit.errors import (
+    SLIP,
     InvalidOperationError,
     KernelArithmeticError,
     ParserTypeError,
@@ -194,7 +195,7 @@ def attribute(owner: object, name: str, path: str) -> object:
         return getattr(owner, name)
     except AttributeError:
         if is_language(owner):
-            help = foreign.missing_name(name) or did_you_mean(name, dir(owner))
+            help = foreign.missing_name(name) or did_you_mean(name, dir(owner), SLIP)
             raise InvalidOperationError(f"`{path}` is not part of the language", help=help) from None
         kind = UndefinedVariableError if isinstance(owner, ModuleType) else ParserTypeError
         candidates = [candidate for candidate in dir(owner) if not candidate.startswith("_")]
@@ -226,7 +227,9 @@ def call(function: Callable[..., object], args: Sequence[object], keywords: Mapp
 def elsewhere(path: str) -> str | None:
     """What to write instead of a function of NumPy, torch or Triton; of Python itself only what arrays have too."""
     owner, _, name = path.rpartition(".")
-    return foreign.function_elsewhere(name) if owner or name == "len" else None
+    if not owner and name != "len":
+        return f"write pl.{name}(…), which works on tensors and tiles" if hasattr(builtins, name) and foreign.in_language(name) else None
+    return foreign.function_elsewhere(name)
 
 
 def runtime_argument(path: str, argument: str) -> UnsupportedFeatureError:

@@ -13,6 +13,7 @@ from tilejit.dtypes import COMPLEX64, DType
 from tilejit.errors import ArgumentError, DTypeError, ParserError, ParserSyntaxError, ParserTypeError, StaticAssertionError, did_you_mean
 from tilejit.frontend import tasks
 from tilejit.frontend.context import Context
+from tilejit.frontend.prints import asserted_text, print_
 from tilejit.frontend.scalars import constant_as
 from tilejit.frontend.values import NoValue, TypedConstant, describe_value, is_number, is_static, plain_number
 from tilejit.tile_ir.literal import ParameterName
@@ -99,20 +100,6 @@ def _static_assert(ctx: Context, node: ast.Call) -> object:
     return NoValue("pl.static_assert")
 
 
-def _print(ctx: Context, node: ast.Call) -> object:
-    parts: list[object] = []
-    operands: list[SSAValue] = []
-    for item in node.args:
-        value = ctx.value(item)
-        if isinstance(value, SSAValue):
-            operands.append(value)
-            parts.append(None)
-        else:
-            parts.append(str(value) if isinstance(value, str) else describe_value(value))
-    ctx.builder.effect("print", operands, {"parts": tuple(parts)})
-    return NoValue("pl.print")
-
-
 def _breakpoint(ctx: Context, node: ast.Call) -> object:
     arguments(ctx, "breakpoint", node, ())
     ctx.builder.effect("breakpoint", [])
@@ -125,7 +112,7 @@ def _device_assert(ctx: Context, node: ast.Call) -> object:
     if not isinstance(message, str):
         raise ParserTypeError(f"the message must be a string, got {describe_value(message)}")
     condition = ctx.condition(found["condition"], "the condition of pl.device_assert")
-    ctx.builder.effect("device_assert", [ctx.scalar(condition)], {"message": str(message)})
+    ctx.builder.effect("device_assert", [ctx.scalar(condition)], {"message": asserted_text(message)})
     return NoValue("pl.device_assert")
 
 
@@ -192,7 +179,7 @@ _HANDLERS: dict[str, Callable[[Context, ast.Call], object]] = {
     "const": _const,
     "static_print": _static_print,
     "static_assert": _static_assert,
-    "print": _print,
+    "print": print_,
     "breakpoint": _breakpoint,
     "device_assert": _device_assert,
     "func_attr": _func_attr,

@@ -10,6 +10,7 @@ from xdsl.ir import Block, SSAValue
 from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import tasks
+from tilejit.frontend.aliases import is_result
 from tilejit.frontend.context import Context
 from tilejit.frontend.joins import name_hint, unite
 from tilejit.frontend.markers import Hint, arguments, old_hints
@@ -291,6 +292,7 @@ def region(
         binding = scope[name]
         inside = [value for value in _ssa_leaves(binding.value) if defined_inside(value, block)]
         if inside and blocks is not None:
+            _needs_memory(ctx, name, binding)
             reason = Undefined(f"`{name}` is computed inside pl.spmd, where each block has its own", "store it into a tensor to use it afterwards")
             ctx.scope[name] = Binding(reason, binding.span)
             continue
@@ -304,6 +306,17 @@ def region(
     for name, binding in pending:
         value = _replaced(binding.value, {old: op.results[index] for old, index in results.items()})
         ctx.scope[name] = Binding(value, binding.span)
+
+
+def _needs_memory(ctx: Context, name: str, inside: Binding) -> None:
+    """Blocks that write into one result of an operator, which is read afterwards, need it in memory: as a value each of them would have changed its own."""
+    before = ctx.scope.get(name)
+    if before is None or not isinstance(before.value, SSAValue) or not isinstance(inside.value, SSAValue) or not is_result(before.value):
+        return
+    if ctx.aliases.root(before.value) is ctx.aliases.root(inside.value):
+        what = f"blocks of pl.spmd write into `{name}`, which is no tensor in memory"
+        help = f"write into one that pl.create_tensor(…) gave, and store `{name}` into it before"
+        raise ctx.aliases.needs_memory(before.value, UnsupportedFeatureError(what, span=inside.span, help=help))
 
 
 def _ssa_leaves(value: object) -> list[SSAValue]:

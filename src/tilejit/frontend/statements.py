@@ -16,6 +16,7 @@ from tilejit.frontend.context import Context
 from tilejit.frontend.desugar import TYPED, is_yield
 from tilejit.frontend.expressions import binary
 from tilejit.frontend.merge import literal_fits
+from tilejit.frontend.prints import asserted_text
 from tilejit.frontend.scalars import constant_as
 from tilejit.frontend.signature import agrees, annotation_value, value_type
 from tilejit.frontend.tasks import TaskResult
@@ -249,7 +250,7 @@ def _assert(ctx: Context, node: ast.Assert) -> None:
         if not condition:
             ctx.fail(StaticAssertionError, f"assertion failed: {message}", node)
         return
-    ctx.builder.effect("device_assert", [ctx.scalar(condition)], {"message": str(message)})
+    ctx.builder.effect("device_assert", [ctx.scalar(condition)], {"message": asserted_text(message)})
 
 
 def _return(ctx: Context, node: ast.Return) -> None:

@@ -193,7 +193,7 @@ def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice, backwards
             help=f"the largest end is {size}; leave it out to take all the rest",
         )
     if isinstance(length, int) and length <= 0:
-        ctx.fail(ShapeError, f"the slice {ast.unparse(node)} is empty", node)
+        ctx.fail(ShapeError, f"the slice {ast.unparse(node)} is empty", node, help="a slice takes at least one element where its ends are numbers: x[1:2]")
     return start, length
 
 

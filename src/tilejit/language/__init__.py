@@ -80,9 +80,10 @@ def _member_of_namespace(namespace: str, name: str) -> object | None:
 
 
 def _missing(owner: str, name: str, candidates: list[str]) -> AttributeError:
-    from tilejit.errors import did_you_mean
+    from tilejit.errors import SLIP, did_you_mean
+    from tilejit.frontend.foreign import missing_name
 
-    hint = did_you_mean(name, candidates)
+    hint = missing_name(name) or did_you_mean(name, candidates, SLIP)
     return AttributeError(f"{owner} has no `{name}`" + (f"; {hint}" if hint else ""), name=name)
 
 

@@ -170,7 +170,8 @@ def _meet_signature(function: OpFunction, spelling: Spelling, positional: Sequen
 
 
 def _shown(function: OpFunction, spelling: Spelling) -> str:
-    return f"the signature is {function!r}{spelling.signature_text}"
+    text = f"the signature is {function!r}{spelling.signature_text}"
+    return f"x.permute(1, 0, 2) takes a new order of all axes, and x.T turns it around; {text}" if function.rows[0][1].facts.swaps else text
 
 
 def _level(function: OpFunction, spelling: Spelling, row: OpSpec, given: Mapping[str, object], kind_of: Callable[[object], Kind]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilejit.dtypes import BF16, COMPLEX64, DTYPES, FP32, FP64, INT8, INT16, INT32, DType
+from tilejit.dtypes import BF16, COMPLEX64, DTYPES, FP32, FP64, INT8, INT16, INT32, DType, dtype_elsewhere
 from tilejit.errors import ArgumentError, DTypeError, KernelArithmeticError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import ARITHMETIC, FLOATS, INTEGERS, NUMBERS, PARTS_HELP, PLAIN, dtype_names, floating, keeps_shaped, operands, promoted, require
@@ -335,7 +335,7 @@ CASTABLE = PLAIN | frozenset(dtype for dtype in DTYPES.values() if dtype.numpy_n
 def _cast_target(call: Call) -> DType:
     target, mode = call.arg("target_type"), call.arg("mode")
     if not isinstance(target, DType):
-        raise ArgumentError(f"cast takes a data type as `target_type`, got {target!r}", help="write pl.cast(x, pl.FP32)")
+        raise ArgumentError(f"cast takes a data type as `target_type`, got {target!r}", help=f"write pl.cast(x, {dtype_elsewhere(target) or FP32!r})")
     if target not in CASTABLE:
         raise DTypeError(f"cast cannot convert to {target}", help=f"there are values of {dtype_names(CASTABLE)}")
     if cast_mode(mode) is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import FP32, INT32, UINT32, DType
+from tilejit.dtypes import FP32, INT32, UINT32, DType, dtype_elsewhere
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops.compose import Handle, Kit, axes_of, axis_of, composed, product, rank_of, reshaped, shape_of
 from tilejit.ops.dtype_rules import NUMBERS
@@ -131,7 +131,7 @@ def broadcast_to(k: Kit, input: Value, shape: Scalars) -> object:
 
 def _dtype(k: Kit, dtype: object) -> DType:
     if not isinstance(dtype, DType):
-        raise DTypeError(f"{k.title} takes a data type as `dtype`, got {dtype!r}", help="for example dtype=pl.FP32")
+        raise DTypeError(f"{k.title} takes a data type as `dtype`, got {dtype!r}", help=f"write dtype={dtype_elsewhere(dtype) or FP32!r}")
     return dtype
 
 

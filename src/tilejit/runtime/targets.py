@@ -139,9 +139,14 @@ def _platform_of_device(device: str) -> str:
     raise PlatformError(f"a tensor is on {device}, and no target takes tensors there", help="move it to the CPU: x.cpu()")
 
 
+_MEANT = {"gpu": "cuda", "nvidia": "cuda", "triton": "cuda", "llvm": "cpu", "host": "cpu", "numpy": "reference", "interpreter": "reference", "debug": "eager"}
+"""What other words for a platform stand for."""
+
+
 def _unknown(name: str) -> PlatformError:
     known = [*(platform for row in _rows for platform in row.platforms), *(alias for row in _rows for alias in row.aliases)]
-    return PlatformError(f"unknown platform `{name}`; valid: {', '.join(known)}", help=did_you_mean(name, known))
+    help = f"did you mean `{_MEANT[name]}`?" if name in _MEANT else did_you_mean(name, known)
+    return PlatformError(f"unknown platform `{name}`; valid: {', '.join(known)}", help=help)
 
 
 def code_settings(platform: str) -> tuple[tuple[str, object], ...]:

@@ -328,7 +328,7 @@ class _FunctionPrinter:
         shown = [self.show(arg) for arg in op.args]
         if op.static("op") == "print" and isinstance(parts := statics.get("parts"), tuple):
             operands = iter(shown)
-            shown = [next(operands) if part is None else repr(part) for part in parts]
+            shown = [next(operands) if part is None else repr(part) if isinstance(part, str) else _f_string(part, operands) for part in parts]
         elif statics.get("message"):
             shown.append(repr(statics["message"]))
         self.line(f"{self.prefix}.{op.static('op')}({', '.join(shown)})")
@@ -336,6 +336,18 @@ class _FunctionPrinter:
     def return_(self, op: d.ReturnOp) -> None:
         if op.values:
             self.line(f"return {', '.join(self.show(value) for value in op.values)}")
+
+
+def _f_string(pieces: Any, operands: Iterator[str]) -> str:
+    """The pieces of an f-string in a print as their text."""
+    out: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            out.append(piece.encode("unicode_escape").decode().replace("{", "{{").replace("}", "}}").replace('"', '\\"'))
+        else:
+            conversion, spec = piece
+            out.append("{" + next(operands) + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}")
+    return f'f"{"".join(out)}"'
 
 
 _DECORATOR = ("level", "role", "auto_scope", "external_source")

@@ -147,3 +147,13 @@ def test_one_and_true_are_two_values(make_kernel: MakeKernel) -> None:
     kernel = make_kernel(KERNEL.replace("{lines}", "if s > 0:\n        a = 1\n    else:\n        a = True\n    t = x + (2.0 if isinstance(a, bool) else 3.0)"))
     with pytest.raises(ParserTypeError, match="cannot have two types"):
         kernel(np.zeros((1, 2), np.float32), 1)
+
+
+def test_containers_with_values_of_the_run_are_true_in_conditions_of_the_run(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
+    text = "@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = {} if {} else {}\n"
+    x = np.ones((2, 4), np.float32)
+    for test, holds in (("[x] and x[0, 0] > 0.0", True), ("(x, 1) and x[0, 0] > 9.0", False), ("[x] or x[0, 0] > 9.0", True)):
+        out = np.zeros_like(x)
+        make_kernel(text.format("x", test, "x * 2.0"))(x, out)
+        np.testing.assert_array_equal(out, x if holds else x * 2)

@@ -295,7 +295,22 @@ class Expressions(Walk):
             check_order(self, [cast("Static", value).value for value in values], node)
             text = fold.format_string(node, lambda part: cast("Static", self.fold(part)[1]).value, self.formatted)
             return copy.deepcopy(node), Static(text, local=any(isinstance(value, Static) and value.local for value in values))
-        return self._rewritten(node), UNKNOWN
+        return at(ast.JoinedStr([self._text_part(part) for part in node.values]), node), UNKNOWN
+
+    def _text_part(self, part: ast.expr) -> ast.expr:
+        """A part of an f-string with values of the run: what is known while compiling is a text, as Python writes it here."""
+        if not isinstance(part, ast.FormattedValue):
+            return copy.deepcopy(part)
+        value_node, value = self.fold(part.value)
+        alone = at(ast.JoinedStr([part]), part)
+        if isinstance(value, Static):
+            text = self.f_string(alone)[1]
+            if isinstance(text, Static):
+                return at(ast.Constant(cast("str", text.value)), part)
+        form, spec = self.fold(part.format_spec) if part.format_spec is not None else (None, UNKNOWN)
+        if isinstance(spec, Static):
+            form = at(ast.JoinedStr([at(ast.Constant(cast("str", spec.value)), part)]), part)
+        return at(ast.FormattedValue(value_node, part.conversion, form), part)
 
     def comprehension(self, node: ast.expr) -> Folded:
         return comprehension(self, node)

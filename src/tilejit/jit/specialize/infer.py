@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from tilejit import ops
@@ -67,7 +67,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
         results = bound.row.infer(Call(bound.row, bound.level, args))
     except (TilejitError, _NotKnown):
         return UNKNOWN
-    known = [_result(type) for type in results]
+    known = [_named(_result(type), fresh) for type in results]
     return known[0] if len(known) == 1 else Items(tuple(known))
 
 
@@ -127,6 +127,9 @@ def _abstract(arg: object) -> Abstract:
 def _composed(bound: Bound, fresh: FreshDim) -> Abstract:
     row = bound.row
     assert row.compose is not None
+    given = [item for arg in bound.args.values() for item in (arg, *items_of(arg))]
+    if not row.attrs.get("calls") and any(isinstance(item, Static) and holds_handle(item.value) for item in given):
+        raise _NotKnown  # an object of Python's where the row counts on a value: the front end says so
     args = {name: _plain(row.param(name).kind, arg) for name, arg in bound.args.items()}
     found = row.compose(TypeKit(row, bound.level, fresh), **args)
     return Items(tuple(_abstract(item) for item in found)) if isinstance(found, tuple) else _abstract(found)
@@ -144,7 +147,7 @@ def method(owner: Abstract, name: str, positional: Sequence[Abstract], keywords:
     function = ops.method(name)
     if function is None:
         return UNKNOWN
-    if ops.takes_list(function) and positional and _kind_of(positional[0]) != "list":
+    if ops.takes_list(function) and positional and positional[0] is not UNKNOWN and _kind_of(positional[0]) != "list":
         positional = [Items(tuple(positional))]
     return apply_op(function, [owner, *positional], keywords, fresh)
 
@@ -153,6 +156,8 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
     """The type of a binary operator on run-time values; `name` is that of the `ast` class."""
     row = ops.operators().get(name)
     if not (isinstance(left, (BufferType, TileType)) or isinstance(right, (BufferType, TileType))):
+        if not (_is_scalar(left) and _is_scalar(right)):
+            return UNKNOWN  # it may be a tensor
         if name == "Div" and _is_whole(left) and _is_whole(right):
             return RuntimeValue(FP32, unrolled=_is_unrolled(left, right))
         if any(isinstance(side, RuntimeValue) and side.dtype is None for side in (left, right)):
@@ -180,7 +185,11 @@ def builtin(function: object, values: Sequence[Abstract], fresh: FreshDim) -> Ab
         start = (values[1:] or (Static(0),)) if function is sum else ()
         values = (*start, *first.items)
     found = without_value(reduce(lambda one, other: operator("Add", one, other, fresh), values))
-    return found if isinstance(found, RuntimeValue) or function is sum else RuntimeValue()
+    return found if isinstance(found, RuntimeValue) or function in (sum, abs) else RuntimeValue()
+
+
+def _is_scalar(side: Abstract) -> bool:
+    return isinstance(side, (Extent, RuntimeValue)) or (isinstance(side, Static) and _kind_of(side) in ("number", "scalar"))
 
 
 def _is_unrolled(*sides: Abstract) -> bool:
@@ -195,6 +204,8 @@ def _is_whole(side: Abstract) -> bool:
 def comparison(name: str, left: Abstract, right: Abstract) -> Abstract:
     """The type of a comparison of run-time values; `name` is that of the `ast` class."""
     shaped = [side for side in (left, right) if isinstance(side, (BufferType, TileType))]
+    if name in ops.COMPARISONS and UNKNOWN in (left, right):
+        return UNKNOWN  # a mask, if it is a tensor
     if not shaped or name not in ops.COMPARISONS:
         return RuntimeValue(BOOL)
     row = "cmp_mask" if any(side.level == "tile" for side in shaped) else "cmp"
@@ -208,7 +219,7 @@ def chained(first: Abstract, second: Abstract) -> Abstract:
     """The type of a chained comparison, of the types of its parts."""
     if isinstance(first, Compared) or isinstance(second, Compared):
         return _apply_row(ops.table()["and_"], first, second)
-    return first
+    return second if second is UNKNOWN else first
 
 
 def inverted(operand: Abstract) -> Abstract:
@@ -222,6 +233,8 @@ def _apply_row(row: OpSpec, left: Abstract, right: Abstract) -> Abstract:
         level = "tile" if "tile" in (_kind_of(left), _kind_of(right)) else "tensor"
         sides = _as_masks(row, {param.name: side for param, side in zip(row.params[:2], (left, right), strict=True)})
         args = {name: _seen(row.param(name).kind, side) for name, side in sides.items()}
+        if any(row.param(name).kind is ParamKind.Value and not isinstance(side, (BufferType, TileType)) for name, side in sides.items()):
+            return UNKNOWN  # no tensor, where rules count on one: the front end says so
         args |= {param.name: param.default for param in row.params[2:]}
         return _result(row.infer(Call(row, level, args))[0])
     except (TilejitError, _NotKnown):
@@ -292,6 +305,14 @@ def _result(type: object) -> Abstract:
     if isinstance(type, (BufferType, TileType)):
         return type
     return RuntimeValue(type.dtype) if isinstance(type, ScalarType) else UNKNOWN
+
+
+def _named(type: Abstract, fresh: FreshDim) -> Abstract:
+    """A result of which only the run knows an extent: that is an extent of its own, as annotations need one."""
+    if not isinstance(type, TileType) or ANY not in type.shape or type.level != "tensor":
+        return type
+    shape = tuple(fresh() if dim == ANY else dim for dim in type.shape)
+    return replace(type, shape=shape, valid=tuple(dim if own == ANY else part for own, dim, part in zip(type.shape, shape, type.valid, strict=True)))
 
 
 def _without_rest(args: Mapping[str, object], fresh: FreshDim) -> Items:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
-from tilejit.dtypes import dtype_of_numpy
+from tilejit.dtypes import dtype_elsewhere
 from tilejit.errors import TilejitError, UnsupportedFeatureError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle, is_handle
@@ -97,7 +97,8 @@ class Objects:
             help = "write a tuple, or ask it what it is for: `x in {…}`, `len({…})`"
             return self.located(UnsupportedFeatureError("a kernel cannot contain a set other than while compiling", help=help), node)
         error = refusal(trace.path_of(inner), f"a {defining_module(raw)}.{class_name(type(raw))}")
-        if isinstance(raw, type) and issubclass(raw, np.generic) and (dtype := dtype_of_numpy(raw)) is not None:
+        of_arrays = (isinstance(raw, type) and issubclass(raw, np.generic)) or isinstance(raw, np.dtype) or class_name(type(raw)) == "dtype"
+        if of_arrays and (dtype := dtype_elsewhere(raw)) is not None:
             error.hint = f"the language has data types of its own: pl.{dtype.name}"
         return self.located(error, node)
 

@@ -61,8 +61,7 @@ class Operators(Expressions):
             return new, infer.inverted(operand) if isinstance(node.op, ast.Invert) else operand
         if isinstance(node.op, ast.USub) and isinstance(operand, Extent):
             return new, infer.operator("Mult", operand, Static(-1), self.specializer.fresh)
-        kind = RuntimeValue(BOOL) if isinstance(node.op, ast.Not) else without_value(operand)
-        return new, kind if isinstance(kind, RuntimeValue) else RuntimeValue()
+        return new, RuntimeValue(BOOL) if isinstance(node.op, ast.Not) else without_value(operand)
 
     def compare(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Compare)

@@ -363,7 +363,7 @@ def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: S
     for name in omitted:
         annotation = entry.param(name).tensor
         found = finder._type_of(entry, name, writes[name], types, annotation.dtype if annotation is not None else None)  # pyright: ignore[reportPrivateUsage]
-        if found is None or not all(is_told(dim, types) for dim in found.shape):
+        if found is None or not all(dim != 0 and is_told(dim, types) for dim in found.shape):
             raise _untold(entry, name, writes[name])
         out[name] = found
     return out

@@ -68,7 +68,7 @@ def _as_argument(type: BufferType) -> TensorArgument:
     return TensorArgument(tuple(_OutputDim.of(dim) for dim in type.shape), type.dtype)
 
 
-_STAND_INS = (TensorArgument((1,), FP32), TensorArgument((2, 3, 5), INT8))
+_STAND_INS = (BufferType((1,), FP32), BufferType((2, 3, 5), INT8))
 """Two outputs that have nothing in common."""
 
 
@@ -78,12 +78,16 @@ def _mistake(
     """What is wrong with the body whatever its outputs are: that says more than that their shapes cannot be told."""
     errors: list[TilejitError] = []
     for stand_in in _STAND_INS:
-        arguments = {**bound.arguments, **found, **dict.fromkeys(unknown, stand_in)}
+        arguments = {**bound.arguments, **found, **dict.fromkeys(unknown, _as_argument(stand_in))}
         ordered = {param.name: arguments[param.name] for param in trace.entry.params if param.name in arguments}
         error = _front_end_error(trace, known, replace(bound, arguments=ordered, omitted=()))
         if error is None:
             return None
         errors.append(error)
+    for error, stand_in in zip(errors, _STAND_INS, strict=True):
+        shown = f"`{unknown[0]}`" if len(unknown) == 1 else "this output"
+        error.message = error.message.replace(str(stand_in), shown)  # which type it has is for nobody
+        error.where = tuple(line for line in error.where if line.partition(":")[0] not in unknown)
     first, second = errors
     return first if (first.message, first.span) == (second.message, second.span) else None
 

@@ -138,7 +138,7 @@ class Walk(Objects):
             return copy.deepcopy(again[0]), again[1]
         changes = self.changes
         new, value = self._folded(node)
-        if self.in_order and not self.skippable and id(node) != self.outermost:
+        if self.in_order and not self.skippable and id(node) != self.outermost and not isinstance(node, ast.JoinedStr):  # its parts are
             new = self._computed_now(new, value)
         if self.changes != changes:
             self.done[_place(node)] = new, value

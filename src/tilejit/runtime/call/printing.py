@@ -11,7 +11,7 @@ import ctypes
 import json
 import mmap
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,23 @@ def print_row(parts: Sequence[object], operands: Sequence[tuple[DType, int | Non
 
 
 def in_order(parts: Sequence[object], operands: Sequence[object]) -> list[object]:
-    """Words and operands as they were written: None stands where the next operand goes."""
+    """Words and operands as they were written: None stands where the next operand goes, pieces are those of an f-string (frontend/prints.py)."""
     rest = iter(operands)
-    return [next(rest) if part is None else part for part in parts]
+    return [next(rest) if part is None else part if isinstance(part, str) else _joined(part, rest) for part in parts]
+
+
+def _joined(pieces: Any, rest: Iterator[object]) -> str:
+    return "".join(piece if isinstance(piece, str) else text_of(next(rest), *piece) for piece in pieces)
+
+
+_NUMBERS = {"b": bool, "i": int, "u": int, "c": complex}
+
+
+def text_of(value: Any, conversion: str, spec: str) -> str:
+    """An operand as an f-string shows it; where nothing is asked for, as a print does."""
+    if conversion or not spec:
+        return format(str(value), spec)
+    return format(_NUMBERS.get(np.asarray(value).dtype.kind, float)(value), spec)
 
 
 _voice = threading.local()
