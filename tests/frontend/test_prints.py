@@ -90,3 +90,13 @@ def test_what_a_print_cannot_show(make_kernel: MakeKernel, line: str, kind: type
 def test_messages_of_assertions_say_that_they_have_no_values(make_kernel: MakeKernel, line: str) -> None:
     with pytest.raises(KernelAssertionError, match="values of the run are not in this text: print them before"):
         make_kernel(KERNEL.replace("{line}", line))(X, np.zeros_like(X))
+
+
+@pytest.mark.parametrize("platform", ["cpu", "eager"])
+@pytest.mark.parametrize("given", ['sep=", "', 'end=""', '**{"sep": ","}'])
+def test_separators_of_a_print_are_refused(make_kernel: MakeKernel, given: str, platform: str) -> None:
+    """They were ignored."""
+    kernel = make_kernel(KERNEL.replace("{line}", f"print('row', i, {given})"))
+    with pytest.raises(UnsupportedFeatureError, match="f-string"):
+        kernel(X, np.zeros_like(X), config=tilejit.RunConfig(platform=platform))
+    make_kernel(KERNEL.replace("{line}", "print('row', i, flush=True)"))(X, np.zeros_like(X))
