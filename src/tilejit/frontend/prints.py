@@ -25,7 +25,8 @@ def print_(ctx: Context, node: ast.Call) -> object:
     other = next((keyword for keyword in node.keywords if keyword.arg != "flush"), None)
     if other is not None:
         help = 'write one f-string, with what stands between the values: print(f"{i}, {x[i, 0]}")'
-        ctx.fail(UnsupportedFeatureError, f"a print in a kernel takes no `{other.arg or '**'}`: it writes a line to where the process writes", other.value, help=help)
+        what = f"a print in a kernel takes no `{other.arg or '**'}`: it writes a line to where the process writes"
+        ctx.fail(UnsupportedFeatureError, what, other.value, help=help)
     parts: list[object] = []
     operands: list[SSAValue] = []
     for item in node.args:
