@@ -7,10 +7,16 @@ from collections.abc import Callable
 
 from tilejit.errors import Span, UnsupportedFeatureError
 
+_ORDINARY = 40
+"""Nodes in one another for which Python's stack has room, unless it was nearly full before."""
+
 
 def too_deep(function: ast.AST, span: Callable[[ast.AST], Span]) -> UnsupportedFeatureError:
     """The error for a function that is nested too deeply, at what makes it so."""
     path = _deepest_path(function)
+    if len(path) < _ORDINARY:
+        what = "Python's stack ends while this kernel is compiled: whoever calls it is deep in calls already"
+        return UnsupportedFeatureError(what, span=span(function), help="call it once before, from fewer nested calls, or raise sys.setrecursionlimit")
     statements = [node for node in path[1:] if isinstance(node, ast.stmt)]
     inside = path[path.index(statements[-1]) + 1 :] if statements else path[1:]
     first = next((node for node in inside if isinstance(node, ast.expr)), None)

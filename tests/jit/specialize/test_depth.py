@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -40,3 +42,20 @@ def test_a_function_in_a_kernel_is_named_where_it_is_defined(make_kernel: MakeKe
     with pytest.raises(UnsupportedFeatureError, match="nested function") as caught:
         make_kernel(NESTED)(x, x.copy())
     assert caught.value.span is not None and "def q" in (caught.value.span.source.line(caught.value.span.line) or "")
+
+
+def test_a_full_stack_is_not_blamed_on_the_text(make_kernel: MakeKernel) -> None:
+    x = np.ones((2, 2), np.float32)
+
+    def called(depth: int, kernel: Any) -> None:
+        kernel(x, x.copy()) if depth == 0 else called(depth - 1, kernel)
+
+    told: list[str] = []
+    for depth in range(100, sys.getrecursionlimit(), 10):
+        kernel = make_kernel(SUM.format(terms=f"x + {depth}.0"))  # nobody has compiled it
+        with contextlib.suppress(RecursionError):
+            try:
+                called(depth, kernel)
+            except UnsupportedFeatureError as error:
+                told.append(str(error))
+    assert told and all("Python's stack ends" in text for text in told)
