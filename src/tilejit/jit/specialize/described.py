@@ -13,12 +13,11 @@ from tilejit.errors import DTypeError, ParserTypeError, ShapeError, TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.annotation_text import inner_annotation
 from tilejit.jit.specialize.forms import Form, form_of, is_told
-from tilejit.jit.specialize.infer import items_of
 from tilejit.jit.specialize.meta import TensorMeta
 from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
-from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue, Static
+from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue, Static, items_of
 from tilejit.types.values import BufferType, TileType
 
 _ASKED = ("shape", "dtype", "ndim")

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from tilejit import ops
-from tilejit.dtypes import BOOL, COMPLEX64, FP32, INDEX, DType
+from tilejit.dtypes import BOOL, COMPLEX64, FP32, INDEX
 from tilejit.errors import TilejitError
 from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.specialize.forms import combined, form_of
 from tilejit.jit.specialize.meta import DynDim
+from tilejit.jit.specialize.structural_types import FreshDim, NotKnown, structural
 from tilejit.jit.specialize.typed import computed
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of, without_value
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, items_of, number_of, without_value
 from tilejit.ops.binding import Bound, Kind, bind
 from tilejit.ops.reshaping import left_over
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
-from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType
-
-
-class _NotKnown(Exception):
-    """An argument of which too little is known to tell the type of the result."""
-
-
-FreshDim = Callable[[], DynDim]
-"""Makes the symbol of an extent that nothing else has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +40,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
     try:
         bound = bind(function, positional, keywords, _kind_of, _value_of)
         bound = bound._replace(args=dict(_as_masks(bound.row, bound.args)))
-        special = _structural("read" if "atomic" in bound.row.attrs else bound.row.name)
+        special = structural("read" if "atomic" in bound.row.attrs else bound.row.name)
         if special is not None:
             return special(bound.args, fresh)
         if bound.row.compose is not None:
@@ -65,7 +57,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
         given = {**bound.args, "shape": _without_rest(bound.args, fresh)} if bound.row.name == "reshape" else bound.args
         args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in given.items()}
         results = bound.row.infer(Call(bound.row, bound.level, args))
-    except (TilejitError, _NotKnown):
+    except (TilejitError, NotKnown):
         return UNKNOWN
     known = [_named(_result(type), fresh) for type in results]
     return known[0] if len(known) == 1 else Items(tuple(known))
@@ -94,7 +86,7 @@ class TypeKit:
         function = ops.step(self.level, name)
         found = apply_op(function, [_abstract(arg) for arg in args], {key: _abstract(arg) for key, arg in keywords.items()}, self.fresh)
         if found is UNKNOWN:
-            raise _NotKnown
+            raise NotKnown
         return found.items if isinstance(found, Items) else found.value if isinstance(found, Static) else found
 
     def call(self, function: object, *args: object) -> tuple[object, ...]:
@@ -103,7 +95,7 @@ class TypeKit:
 
     def type(self, value: object) -> BufferType | TileType:
         if not isinstance(value, (BufferType, TileType)):
-            raise _NotKnown
+            raise NotKnown
         return value
 
     def extent(self, value: object, axis: int) -> object:
@@ -129,7 +121,7 @@ def _composed(bound: Bound, fresh: FreshDim) -> Abstract:
     assert row.compose is not None
     given = [item for arg in bound.args.values() for item in (arg, *items_of(arg))]
     if not row.attrs.get("calls") and any(isinstance(item, Static) and holds_handle(item.value) for item in given):
-        raise _NotKnown  # an object of Python's where the row counts on a value: the front end says so
+        raise NotKnown  # an object of Python's where the row counts on a value: the front end says so
     args = {name: _plain(row.param(name).kind, arg) for name, arg in bound.args.items()}
     found = row.compose(TypeKit(row, bound.level, fresh), **args)
     return Items(tuple(_abstract(item) for item in found)) if isinstance(found, tuple) else _abstract(found)
@@ -237,7 +229,7 @@ def _apply_row(row: OpSpec, left: Abstract, right: Abstract) -> Abstract:
             return UNKNOWN  # no tensor, where rules count on one: the front end says so
         args |= {param.name: param.default for param in row.params[2:]}
         return _result(row.infer(Call(row, level, args))[0])
-    except (TilejitError, _NotKnown):
+    except (TilejitError, NotKnown):
         return UNKNOWN
 
 
@@ -258,7 +250,7 @@ def _kind_of(arg: object) -> Kind:
         return "number" if arg.unrolled else "scalar"
     if isinstance(arg, Extent):
         return "scalar"
-    raise _NotKnown
+    raise NotKnown
 
 
 def _value_of(arg: object) -> object:
@@ -274,7 +266,7 @@ def _seen(kind: ParamKind, arg: object) -> object:
     if kind in (ParamKind.Scalar, ParamKind.Operand) and isinstance(arg, (Static, Extent, RuntimeValue)):
         return _scalar(arg)
     if isinstance(arg, Static) and arg.value is not None and (kind is ParamKind.Value or holds_handle(arg.value)):
-        raise _NotKnown  # no tensor, or an object of Python's: the front end says so
+        raise NotKnown  # no tensor, or an object of Python's: the front end says so
     return arg.value if isinstance(arg, Static) else arg
 
 
@@ -290,15 +282,6 @@ def _scalar(arg: Abstract) -> ScalarArg:
         return ScalarArg(arg.dtype or INDEX, 1)  # any number: rules look at its kind only
     dtype = arg.dtype if isinstance(arg, RuntimeValue) else None
     return ScalarArg(dtype or INDEX, symbol=arg.dim if isinstance(arg, Extent) else None)
-
-
-def items_of(arg: object) -> tuple[Abstract, ...]:
-    """Members of a list argument."""
-    if isinstance(arg, Items):
-        return arg.items
-    if isinstance(arg, Static) and isinstance(arg.value, (tuple, list)):
-        return tuple(Static(item) for item in arg.value)
-    return ()
 
 
 def _result(type: object) -> Abstract:
@@ -334,85 +317,3 @@ def _product(factor: int, extents: Sequence[Dim], fresh: FreshDim) -> Abstract:
     for extent in extents:
         total = operator("Mult", total, Extent(extent if isinstance(extent, DynDim) else fresh()), fresh)
     return total
-
-
-# structural ops -------------------------------------------------------------------------------------------------------
-
-Arguments = Mapping[str, object]
-
-
-def _dims(arg: object, fresh: FreshDim) -> tuple[Dim, ...]:
-    return tuple(extent if (extent := extent_of(item)) is not None else fresh() for item in items_of(arg))
-
-
-def _static(arg: object) -> object:
-    return arg.value if isinstance(arg, Static) else arg
-
-
-def _create_tensor(args: Arguments, fresh: FreshDim) -> Abstract:
-    dtype, layout = _static(args["dtype"]), _static(args.get("layout"))
-    if not isinstance(dtype, DType):
-        raise _NotKnown
-    return BufferType(_dims(args["shape"], fresh), dtype, layout.value if isinstance(layout, TensorLayout) else "ND")
-
-
-def _load(args: Arguments, fresh: FreshDim) -> Abstract:
-    tensor, space = args["tensor"], _static(args["target_memory"])
-    if not isinstance(tensor, BufferType) or not isinstance(space, MemorySpace):
-        raise _NotKnown
-    shape = _dims(args["shapes"], fresh)
-    wanted = args.get("valid_shape")
-    valid = shape if wanted is None else tuple(dim if isinstance(dim := extent_of(item), int) else ANY for item in items_of(wanted))
-    return TileType(shape, tensor.dtype, valid, space.value)
-
-
-def _store(args: Arguments, fresh: FreshDim) -> Abstract:
-    output = args["output_tensor"]
-    return output if isinstance(output, BufferType) else UNKNOWN
-
-
-def _dim(args: Arguments, fresh: FreshDim) -> Abstract:
-    tensor, axis = args["tensor"], _static(args["axis"])
-    if not isinstance(tensor, (BufferType, TileType)) or not isinstance(axis, int) or not -len(tensor.shape) <= axis < len(tensor.shape):
-        raise _NotKnown
-    extent = tensor.shape[axis]
-    return Static(extent, local=True) if isinstance(extent, int) else Extent(extent) if isinstance(extent, DynDim) else RuntimeValue(INDEX)
-
-
-def _read(args: Arguments, fresh: FreshDim) -> Abstract:
-    source = args["src"] if "src" in args else args["tensor"]
-    return RuntimeValue(source.dtype) if isinstance(source, (BufferType, TileType)) else UNKNOWN
-
-
-def _no_dep(args: Arguments, fresh: FreshDim) -> Abstract:
-    tensor = args["tensor"]
-    return tensor if isinstance(tensor, (BufferType, TileType)) else UNKNOWN
-
-
-def _view(args: Arguments, fresh: FreshDim) -> Abstract:
-    tensor, layout = args["tensor"], _static(args.get("layout"))
-    if not isinstance(tensor, BufferType):
-        raise _NotKnown
-    shape = tensor.shape if args.get("shape") is None else _dims(args["shape"], fresh)
-    return BufferType(shape, tensor.dtype, layout.value if isinstance(layout, TensorLayout) else tensor.layout)
-
-
-def _structural(name: str) -> Callable[[Arguments, FreshDim], Abstract] | None:
-    """The type rule of what the front end builds itself."""
-    match name:
-        case "create_tensor" | "create_l1":
-            return _create_tensor
-        case "load":
-            return _load
-        case "store":
-            return _store
-        case "dim":
-            return _dim
-        case "read":
-            return _read
-        case "no_dep":
-            return _no_dep
-        case "view":
-            return _view
-        case _:
-            return None

@@ -17,14 +17,13 @@ from tilejit.jit.specialize.edges import Edges
 from tilejit.jit.specialize.effects import Write, write_of
 from tilejit.jit.specialize.expressions import Expressions, written_index
 from tilejit.jit.specialize.forms import Form, form_of, is_told
-from tilejit.jit.specialize.infer import items_of
 from tilejit.jit.specialize.nodes import at
 from tilejit.jit.specialize.program import Specializer, bind_symbols
 from tilejit.jit.specialize.reach import called, upper
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Symbol
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, number_of
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, items_of, number_of
 from tilejit.jit.specialize.walk import Folded
 from tilejit.jit.specialize.writes import End, Inside, Writes, end_of_steps
 from tilejit.ops.spec import OpFunction

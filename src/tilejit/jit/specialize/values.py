@@ -155,6 +155,15 @@ def declared(value: object, dtype: DType | None) -> Static:
     return Static(value if tells else TypedFloat(cast("float", value), cast("DType", dtype)))
 
 
+def items_of(arg: object) -> tuple[Abstract, ...]:
+    """Members of a list argument."""
+    if isinstance(arg, Items):
+        return arg.items
+    if isinstance(arg, Static) and isinstance(arg.value, (tuple, list)):
+        return tuple(Static(item) for item in arg.value)
+    return ()
+
+
 def number_of(value: Abstract) -> int | float | bool | None:
     """The compile-time number a value is, else None."""
     if not isinstance(value, Static):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tilejit.jit.specialize.forms import Form, form_of
-from tilejit.jit.specialize.infer import FreshDim
+from tilejit.jit.specialize.structural_types import FreshDim
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, RuntimeValue, Static
 from tilejit.types.values import BufferType, Dim, TileType
 
