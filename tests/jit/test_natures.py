@@ -147,7 +147,44 @@ def test_iterators_that_a_call_makes_are_asked_when_warm(make_kernel: MakeKernel
 
     kernel = make_kernel("@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + sum(numbers())\n", numbers=numbers)
     assert [kernel(X)[0, 0] for _ in range(5)] == [7.0] * 5
-    assert kernel._warm is not None and kernel._warm.hits
+    assert kernel._warm is not None and kernel._warm.all_hits
+
+
+class Loader:
+    """An iterator with a method that begins anew."""
+
+    def __init__(self) -> None:
+        self.left = iter([1, 2, 3])
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> int:
+        return next(self.left)
+
+    def batches(self) -> Any:
+        return iter([1, 2, 3])
+
+    @property
+    def rows(self) -> Any:
+        return iter([1, 2, 3])
+
+
+def dot(one: Any, other: Any) -> float:
+    return float(sum(first * second for first, second in zip(one, other, strict=True)))
+
+
+@pytest.mark.parametrize("loop", ["", "for i in pl.unroll(2):\n        "])
+@pytest.mark.parametrize("given", ["Loader().batches()", "Loader().rows", "Loader().__iter__()", "iter(Loader().batches())", "Loader()"])
+def test_each_place_has_an_iterator_of_its_own_in_all_passes(make_kernel: MakeKernel, given: str, loop: str) -> None:
+    """Passes looked at a place several times, each in its own way, and so had what others had moved on."""
+    text = f"@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    t = x * 1.0\n    {loop}t = t + dot({given}, {given})\n    out[:] = t\n"
+    kernel, out = make_kernel(text, Loader=Loader, dot=dot), np.zeros_like(X)
+    expected = 28.0 if loop else 14.0
+    for _ in range(2):
+        assert kernel(X)[0, 0] == expected
+        kernel(X, out)
+        assert out[0, 0] == expected
 
 
 def test_the_words_are_those_of_the_thing() -> None:

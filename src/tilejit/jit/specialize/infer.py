@@ -10,6 +10,7 @@ from tilejit import ops
 from tilejit.dtypes import BOOL, COMPLEX64, FP32, INDEX
 from tilejit.errors import TilejitError
 from tilejit.jit.reads.handles import holds_handle
+from tilejit.jit.reads.typed import TypedFloat
 from tilejit.jit.specialize.forms import combined, form_of
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.structural_types import FreshDim, NotKnown, structural
@@ -73,6 +74,8 @@ def _of_numbers(bound: Bound) -> Abstract | None:
         (type,) = bound.row.infer(Call(bound.row, bound.level, {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}))
         return RuntimeValue(type.dtype, unrolled=True) if isinstance(type, ScalarType) else None
     number = computed(bound.row, {name: _value_of(arg) for name, arg in bound.args.items()})
+    if isinstance(number, TypedFloat) and not number.dtype.is_float:
+        return None  # a whole number with a type of its own: only types carry that on
     return Static(number, local=True) if number_of(Static(number)) is not None else None
 
 

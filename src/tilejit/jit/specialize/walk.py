@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tilejit.errors import TilejitError, UnsupportedFeatureError
 from tilejit.jit.definition import Definition
-from tilejit.jit.reads.handles import holds_handle
+from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.specialize.dependencies import helpers_of
 from tilejit.jit.specialize.effects import ISSUE, acting_calls, calls_before
 from tilejit.jit.specialize.meta import DynDim
@@ -103,6 +103,8 @@ class Walk(Objects):
         """How often one was changed."""
         self.done: dict[tuple[object, ...], Folded] = {}
         """What came of expressions of this statement that change a list or dict: whoever looks at them again must not change it again."""
+        self.given: dict[int, tuple[ast.expr, Folded]] = {}
+        """What calls and attributes of this statement gave, by their nodes: it may be an iterator, and whoever asks again would get another."""
         self.fresh_lists: set[str] = set()
         """Names that this very block gave to a list it made."""
         self.listed: set[str] = set()
@@ -136,12 +138,16 @@ class Walk(Objects):
             return copy.deepcopy(again[0]), again[1]
         if self.folded and (again := self.folded.get(id(node))) is not None:
             return copy.deepcopy(again[0]), again[1]
+        if (known := self.given.get(id(node))) is not None:
+            return copy.deepcopy(known[1][0]), known[1][1]
         changes = self.changes
         new, value = self._folded(node)
         if self.in_order and not self.skippable and id(node) != self.outermost and not isinstance(node, ast.JoinedStr):  # its parts are
             new = self._computed_now(new, value)
         if self.changes != changes:
             self.done[_place(node)] = new, value
+        if isinstance(node, ast.Call | ast.Attribute) and isinstance(value, Static) and is_handle(value.value):
+            self.given[id(node)] = node, (new, value)
         return new, value
 
     def _folded(self, node: ast.expr) -> Folded:
@@ -208,12 +214,12 @@ class Walk(Objects):
     @contextmanager
     def turn(self) -> Generator[None]:
         """A statement, or a turn of a comprehension: what it changes is changed each time."""
-        around = self.done, self.turn_number
-        self.done, self.turn_number = {}, next(self._turns)
+        around = self.done, self.given, self.turn_number
+        self.done, self.given, self.turn_number = {}, {}, next(self._turns)
         try:
             yield
         finally:
-            self.done, self.turn_number = around
+            self.done, self.given, self.turn_number = around
 
     def _reads_outside(self, node: ast.expr) -> bool:
         """Whether an expression still has names that the text does not: of the module, the closure, or of locals that vanished."""
