@@ -329,3 +329,21 @@ class SplitProduct:
         for i in pl.parallel(2):
             c = self.half(a, b, i * 8, c)
         return c
+
+
+@CASES(f32(5, 7), f32(7), expected=lambda x, v: x @ (v * 2 + 1), tol=1e-5)
+@pl.jit
+def by_a_computed_vector(x: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = x @ (v * 2.0 + 1.0)
+
+
+@CASES(f32(9), expected=lambda v: v @ np.exp(v) * np.ones(1), tol=1e-5)
+@pl.jit
+def vectors_of_which_one_is_computed(v: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = v @ pl.exp(v)
+
+
+@CASES(f32(3, 5, 5), expected=lambda z: z @ np.exp(z), tol=1e-5)
+@pl.jit
+def by_a_computed_stack(z: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = z @ pl.exp(z)

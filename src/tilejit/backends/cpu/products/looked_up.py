@@ -66,7 +66,10 @@ def _multiplies(user: Operation, value: SSAValue) -> bool:
     left = args["lhs"]
     if not isinstance(left, SSAValue) or args["rhs"] is not value or left is value:
         return False
-    type, (rows, columns) = d.shaped_type(left), d.shaped_type(value).shape
+    type, right = d.shaped_type(left), d.shaped_type(value)
+    if len(right.shape) != 2:  # a vector, or a stack of matrices
+        return False
+    rows, columns = right.shape
     small = isinstance(rows, int) and isinstance(columns, int) and rows * columns <= _LARGEST
     return type.dtype is BF16 and len(type.shape) == 2 and bool(args.get("b_trans")) and not args.get("a_trans") and small
 
