@@ -496,3 +496,27 @@ def test_an_object_for_a_helper_is_of_the_class_that_the_helper_names(wanted: An
             with pytest.raises(ArgumentError, match="`way` of `chosen` is a compile-time Lengthy"):
                 choosing(x)
             choosing._cache.clear()  # so that the disk is asked, too
+
+
+@pytest.mark.parametrize("fast", ["1", "0"])
+def test_a_metaclass_that_comes_to_have_a_say_in_what_its_instances_are_is_noticed(fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+
+    class Meta(type):
+        pass
+
+    class Wide(Lengthy, metaclass=Meta):
+        pass
+
+    class Wider(Wide):
+        pass
+
+    monkeypatch.setitem(globals(), "CHOSEN", _helper(Wide))
+    monkeypatch.setitem(globals(), "WAYS", Wider())
+    choosing.cache_clear()
+    x = data(2, 3)
+    for _ in range(3):
+        np.testing.assert_array_equal(choosing(x), x + 2)
+    Meta.__instancecheck__ = lambda cls, instance: False  # type: ignore[method-assign,assignment]
+    with pytest.raises((ArgumentError, StaleCaptureError)):
+        choosing(x)

@@ -164,10 +164,11 @@ def _instance_words(value: object, owner: object, param: str) -> list[Word] | No
     """Words of whether an object is of a parameter's class, which follows from its own where neither class has a say in that."""
     definition, cls = maybe_definition(owner), type(value)
     assert definition is not None
-    if any(type(kind).__instancecheck__ is not type.__instancecheck__ for item in definition.params if item.name == param for kind in item.classes):
+    metas = {type(kind) for item in definition.params if item.name == param for kind in item.classes}
+    if any(meta.__instancecheck__ is not type.__instancecheck__ for meta in metas):
         return None
     plain = looks_up_like(cls, object) and _raw(cls, "__class__") is vars(object)["__class__"]
-    return _kind_words(value) if plain else None
+    return _joined(_kind_words(value), *map(version_words, metas)) if plain else None
 
 
 def _no_content_words(value: object) -> list[Word] | None:
