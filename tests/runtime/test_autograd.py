@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import warnings
@@ -121,12 +122,32 @@ def test_native_calls_find_the_counter_that_torch_counts_with() -> None:
 
 def test_the_counter_is_found_also_where_torch_counts_no_writes_as_inside_an_operator_of_a_graph() -> None:
     uncounted = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
-    layout.plain_tensor.cache_clear()
+    layout._looks.clear()
     with torch._C._ExcludeDispatchKeyGuard(uncounted):
         assert torch.empty(3).zero_()._version == 0
         found = layout.plain_tensor()
-    layout.plain_tensor.cache_clear()
+    layout._looks.clear()
     assert found == layout.plain_tensor()
+
+
+def test_a_look_that_tells_nothing_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory looks like what is looked for by chance, or no thread can be started."""
+    known = layout.plain_tensor()
+    assert known is not None
+    answers = iter([None, dataclasses.replace(known, fields=None), known])
+    monkeypatch.setattr(layout, "_looked_at", lambda: next(answers))
+    monkeypatch.setattr(layout, "_looks", [])
+    assert layout.plain_tensor() == known
+
+    def no_threads(workers: int) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(layout, "_looks", [])
+    monkeypatch.setattr(layout, "_looked_at", lambda: known)
+    with monkeypatch.context() as without:
+        without.setattr(layout, "ThreadPoolExecutor", no_threads)
+        assert layout.plain_tensor() is None
+    assert layout.plain_tensor() == known
 
 
 def test_native_calls_stay_native_and_count_on_each_of_many_calls() -> None:
@@ -270,7 +291,7 @@ def test_views_of_any_rank_and_copies_that_are_none_yet_run_natively_or_are_left
 
 
 def test_native_calls_take_inference_tensors_also_where_a_process_knows_no_others() -> None:
-    layout.plain_tensor.cache_clear()
+    layout._looks.clear()
     scaled = kernel()
     with torch.inference_mode():
         for _ in range(3):
@@ -282,7 +303,7 @@ def test_native_calls_take_inference_tensors_also_where_a_process_knows_no_other
         assert scaled.cache_info().hits == hits + 4
         torch.testing.assert_close(out, x * 100.0)
         found = layout.plain_tensor()
-    layout.plain_tensor.cache_clear()
+    layout._looks.clear()
     assert found == layout.plain_tensor()
     if found is not None:
         with torch.inference_mode():
