@@ -15,6 +15,7 @@ import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import StaleCaptureError
+from tilejit.jit.reads import watch
 from tilejit.runtime import DistributedConfig, RunConfig
 
 X = np.zeros((2, 4, 8), np.float32)
@@ -363,3 +364,36 @@ def test_what_fills_the_place_of_a_number_is_no_change(make_kernel: MakeKernel) 
     globals_of(kernel)["A"] = other * 2
     with pytest.raises(StaleCaptureError):
         kernel(X[0])
+
+
+@pytest.mark.dispatch
+@pytest.mark.parametrize("native", ["1", "0"])
+@pytest.mark.parametrize("name", ["F", "pl.exp"])
+def test_what_changes_while_a_kernel_learns_what_to_look_at_is_noticed(
+    make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch, name: str, native: str
+) -> None:
+    """As another thread does it, between the answer and the look at where it came from."""
+    monkeypatch.setenv("TILEJIT_FASTPATH", native)
+    kernel = make_kernel("@pl.jit(on_drift='recompile')\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = pl.exp(x) * F\n", F=2.0)
+    rows = watch._rows  # pyright: ignore[reportPrivateUsage]
+
+    changes: list[object] = []
+
+    def changed(step: Any, objects: list[object]) -> Any:
+        changes.append(step)
+        if name == "F":
+            globals_of(kernel)["F"] = 4.0
+        else:
+            LANGUAGE.exp = pl.cos
+        return rows(step, objects)
+
+    try:
+        with monkeypatch.context() as learning:
+            learning.setattr(watch, "_rows", changed)
+            kernel(X[0])
+            assert kernel(X[0])[0, 0] == 2.0 and changes  # the second call is the one that learns
+        assert [float(kernel(X[0])[0, 0]) for _ in range(3)] == [4.0 if name == "F" else 2.0] * 3
+        x = np.ones((4, 8), np.float32)
+        assert round(float(kernel(x)[0, 0]), 2) == (10.87 if name == "F" else 1.08)
+    finally:
+        LANGUAGE.__dict__.pop("exp", None)

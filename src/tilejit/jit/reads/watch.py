@@ -298,6 +298,8 @@ def _rows(step: Step, objects: list[object]) -> list[_Row] | None:
         return []
     owner = objects[step.operands[0].number] if type(step.operands[0]) is Number else None
     if step.operation == "assigned":
+        if step.answer != ():
+            return None  # somebody assigned some of them
         return [row for name in step.operands[1:] for row in _language_rows(cast("types.ModuleType", owner), name)]
     if step.operation == "attr" and type(owner) is types.ModuleType:
         names, name = cast("dict[str, object]", vars(owner)), step.operands[1]
@@ -308,18 +310,18 @@ def _rows(step: Step, objects: list[object]) -> list[_Row] | None:
     namespace, name = cast("Any", definition.namespace), step.operands[1]
     if namespace.cell(name) is not None or name in namespace.extra or type(namespace.globals) is not dict:
         return None
-    here: _Row = (namespace.globals, name, namespace.globals.get(name, MISSING), None)
-    return [here] if here[2] is not MISSING else [here, (namespace.builtins, name, step.answer, None)]
+    if name in namespace.globals:
+        return [(namespace.globals, name, step.answer, None)]  # not what is there now, which may be something else already
+    return [(namespace.globals, name, MISSING, None), (namespace.builtins, name, step.answer, None)]
 
 
 def _language_rows(module: types.ModuleType, path: str) -> list[_Row]:
-    """Lookups for a name of the language, or of a group of it."""
-    rows: list[_Row] = []
-    owner: object = module
-    for name in path.split("."):
-        names, here = cast("dict[str, object]", vars(owner)), module if owner is module else None
-        owner = names.get(name, MISSING)
-        rows.append((names, name, owner, here))
-        if owner is MISSING:
-            break
+    """Lookups that tell that a name of the language, or of a group of it, is what the language itself put there, or nothing yet."""
+    first, _, second = path.partition(".")
+    own = cast("dict[str, object]", vars(module))
+    group = cast("dict[str, object]", own["_LOADED"]).get(first, MISSING)
+    rows: list[_Row] = [(own, first, group, module)]
+    if second and group is not MISSING:
+        names = cast("dict[str, object]", vars(group))
+        rows.append((names, second, cast("dict[str, object]", cast("Any", group).loaded).get(second, MISSING), None))
     return rows
