@@ -251,3 +251,15 @@ def last_row_only(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 def test_a_write_that_is_counted_from_the_end_says_nothing_alone() -> None:
     with pytest.raises(ShapeError, match="where it ends follows from the output's own shape"):
         last_row_only(X)
+
+
+@pl.jit
+def parts_of_cut_tiles(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.range(pl.cdiv(x.shape[0], 16)):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            rows = pl.load(x, [i * 16, 0], [16, x.shape[1]], clamp=True)
+            pl.store(rows[:, :2] * rows[:, 1:3], [i * 16, 0], out)
+
+
+def test_parts_of_a_tile_that_was_cut_are_cut_too() -> None:
+    np.testing.assert_array_equal(parts_of_cut_tiles(RAGGED), RAGGED[:, :2] * RAGGED[:, 1:3])

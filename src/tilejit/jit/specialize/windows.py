@@ -8,7 +8,7 @@ from functools import partial
 from tilejit.jit.specialize.forms import Form, form_of
 from tilejit.jit.specialize.structural_types import FreshDim
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, RuntimeValue, Static
-from tilejit.types.values import BufferType, Dim, TileType
+from tilejit.types.values import ANY, BufferType, Dim, TileType
 
 
 def window(base: BufferType | TileType, indices: Sequence[Abstract | slice], fresh: FreshDim) -> Abstract:
@@ -19,19 +19,22 @@ def window(base: BufferType | TileType, indices: Sequence[Abstract | slice], fre
         return UNKNOWN
     dots = dotted[0] if dotted else len(indices)
     shape: list[Dim] = []
-    extents = iter(base.shape)
+    valid: list[Dim] = []
+    extents = iter(zip(base.shape, base.valid if isinstance(base, TileType) else base.shape, strict=True))
     for index in (*indices[:dots], *[slice(None)] * (len(base.shape) - len(real)), *indices[dots + 1 :]):
         if isinstance(index, Static) and index.value is None:
             shape.append(1)
+            valid.append(1)
         elif isinstance(index, slice):
-            whole = next(extents)
+            whole, filled = next(extents)
             shape.append(_slice_extent(index, whole, partial(_same, whole) if base.level == "tile" else fresh))  # tiles have constant shapes
+            valid.append(filled if index == slice(None) else shape[-1] if filled == whole else ANY)
         else:
             next(extents)
     if not shape:
         return RuntimeValue(base.dtype)
     out = tuple(shape)
-    return BufferType(out, base.dtype) if isinstance(base, BufferType) else TileType(out, base.dtype, out, base.space)
+    return BufferType(out, base.dtype) if isinstance(base, BufferType) else TileType(out, base.dtype, tuple(valid), base.space)
 
 
 def _same(extent: Dim) -> Dim:
