@@ -84,18 +84,25 @@ def _pieces(ctx: Context, text: ast.JoinedStr, operands: list[SSAValue]) -> str 
             pieces.append((conversion, _checked(ctx, part, value, conversion)))
             operands.append(value)
             continue
+        if isinstance(part, ast.FormattedValue):
+            _format(ctx, part)
         known = ctx.value(ast.copy_location(ast.JoinedStr([part]), text))
         pieces += _shown(value, operands) if isinstance(known, RunText) and isinstance(part, ast.FormattedValue) and not part.format_spec else [str(known)]
     return _text(pieces)
 
 
+def _format(ctx: Context, part: ast.FormattedValue) -> str:
+    """What stands behind the `:`, which the texts of the program hold."""
+    spec = ctx.value(part.format_spec) if part.format_spec is not None else ""
+    if isinstance(spec, RunText) or not isinstance(spec, str):
+        what = f"the format of `{ast.unparse(part.value)}` is known only at run time"
+        ctx.fail(UnsupportedFeatureError, what, part, help="write it as a number: {x:.3f}")
+    return spec
+
+
 def _checked(ctx: Context, part: ast.FormattedValue, value: SSAValue, conversion: str) -> str:
     """The format of a value of the run, which must suit its type."""
-    if part.format_spec is None:
-        return ""
-    spec, type = ctx.value(part.format_spec), d.type_of(value)
-    if isinstance(spec, RunText) or not isinstance(spec, str):
-        ctx.fail(UnsupportedFeatureError, f"the format of `{ast.unparse(part.value)}` is known only at run time", part, help="write it as a number: {x:.3f}")
+    spec, type = _format(ctx, part), d.type_of(value)
     if spec and not conversion and not isinstance(type, ScalarType):
         what = f"the format `{spec}` is for numbers, `{ast.unparse(part.value)}` is {describe_value(value)}"
         ctx.fail(ParserTypeError, what, part, help=f"leave it out, or print the elements: {{{ast.unparse(part.value)}[…]:{spec}}}")
