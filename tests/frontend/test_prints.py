@@ -34,6 +34,8 @@ TEXTS = [
     'f"{x[i, 0]=!s}", "and", i, f"known {N}"',
     'f"{x} and {x[i]}"',
     'f"{x.shape} {[i, N]} {(i,)}", [i, "a"]',
+    '[1, 2], list(x.shape), [CONFIG.name], (N,), [(N,)], [], (), {"a": [N]}, f"{[N]} {(N,)}", True, None, 1.5',
+    '{"a": i, "n": [N, (i,)]}, ({"it\'s": i}, 1), f"{ {1: i, (2,): {}} } {[{N: i}]}"',
 ]
 
 
