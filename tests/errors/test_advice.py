@@ -13,7 +13,7 @@ import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
 from tests.jit.conftest import make_kernel as make_kernel
 from tilejit import RunConfig
-from tilejit.errors import ParserTypeError, PlatformError, ShapeError, TilejitError
+from tilejit.errors import ParserTypeError, PlatformError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import foreign
 from tilejit.jit.function import JITFunction
 
@@ -234,3 +234,19 @@ def test_other_words_for_platforms_and_names_are_known_outside_of_kernels() -> N
         RunConfig(platform="gpu")
     with pytest.raises(AttributeError, match="write a & b"):
         getattr(pl, "logical_and")  # noqa: B009 (it is not there for type checkers either)
+
+
+@pl.jit.inline
+def applied(v, f: pl.constexpr):
+    return f(v)
+
+
+@pl.jit
+def applies_a_lambda(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = applied(x, f=lambda t: t * 2.0)
+
+
+def test_a_lambda_for_what_is_known_while_compiling_is_no_value_of_the_run() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="cannot contain a lambda") as caught:
+        applies_a_lambda(X)
+    assert caught.value.hint == "define the function outside the kernel"

@@ -34,6 +34,8 @@ TEXTS = [
     'f"{x[i, 0]=!s}", "and", i, f"known {N}"',
     'f"{x} and {x[i]}"',
     'f"{x.shape} {[i, N]} {(i,)}", [i, "a"]',
+    '[1, 2], list(x.shape), [CONFIG.name], (N,), [(N,)], [], (), {"a": [N]}, f"{[N]} {(N,)}", True, None, 1.5',
+    '{"a": i, "n": [N, (i,)]}, ({"it\'s": i}, 1), f"{ {1: i, (2,): {}} } {[{N: i}]}"',
 ]
 
 
@@ -75,6 +77,8 @@ def test_dynamic_extents_are_printed(make_kernel: MakeKernel, capsys: pytest.Cap
         ('print(f"{x:.2f}")', ParserTypeError, "the format `.2f` is for numbers, `x` is Tensor", "print the elements"),
         ('print(f"{x[i, 0]:d}")', ParserTypeError, "cannot be printed as `d`", "leave the format out"),
         ('print(f"{x[i, 0]:{i}}")', UnsupportedFeatureError, "the format of `x[i, 0]` is known only at run time", "as a number"),
+        ('print(f"{N:>{i}}")', UnsupportedFeatureError, "the format of `5` is known only at run time", "as a number"),
+        ('print(f"{CONFIG.name:>{i + N}} {i}")', UnsupportedFeatureError, "the format of `'run'` is known only at run time", "as a number"),
         ('text = f"{x[i, 0]:.2f}"\n        print(text)', UnsupportedFeatureError, "`text` is a text of what only the run knows", 'print("row", i, x[i, 0])'),
         ('print("a" + f"{i}")', UnsupportedFeatureError, "is a text of what only the run knows", 'print("row", i, x[i, 0])'),
     ],

@@ -10,7 +10,7 @@ from types import BuiltinMethodType, MethodWrapperType
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import COMPLEX64, INDEX, DType, dtype_elsewhere
+from tilejit.dtypes import BOOL, COMPLEX64, INDEX, DType, dtype_elsewhere
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import accumulators, composing, effects, expressions, fold, foreign, functions, markers, masks, structural, windows
 from tilejit.frontend.context import Context
@@ -139,7 +139,23 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
     if isinstance(everything[position], RunText):
         raise fold.runtime_text(node)
     shown = node.args[position] if position < len(node.args) else node.keywords[position - len(node.args)].value
-    raise fold.runtime_argument(path, f"`{ast.unparse(shown)}` ({describe_value(everything[position])})")
+    error = fold.runtime_argument(path, f"`{ast.unparse(shown)}` ({describe_value(everything[position])})")
+    if (function is any or function is all) and isinstance(args[0], tuple | list) and all(shaped(member) is None for member in args[0]):
+        error.hint = _flags(ast.Or() if function is any else ast.And(), args[0], shown)
+    raise error
+
+
+def _flags(operator: ast.boolop, members: Sequence[object], shown: ast.expr) -> str:
+    """What to write for `any` and `all` of flags, for which pl.any and pl.all are not: those are of a tensor or tile."""
+    word = "or" if isinstance(operator, ast.Or) else "and"
+    texts = shown.elts if isinstance(shown, ast.List | ast.Tuple) else []
+    if len(texts) != len(members) or any(isinstance(text, ast.Starred) for text in texts):
+        return f"write its members with `{word}` between them: a {word} b"
+    flags = [  # numbers are flags only in Python
+        ast.Compare(text, [ast.NotEq()], [ast.Constant(0)]) if isinstance(member, SSAValue) and d.type_of(member) != ScalarType(BOOL) else text
+        for text, member in zip(texts, members, strict=True)
+    ]
+    return f"write {ast.unparse(ast.BoolOp(operator, flags) if len(flags) > 1 else flags[0])}"
 
 
 def _refuse_members(function: object, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> None:

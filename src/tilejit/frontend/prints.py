@@ -10,10 +10,12 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ParserTypeError, UnsupportedFeatureError
+from tilejit.frontend import fold
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import NoValue, RunText, describe_value, is_known
 from tilejit.runtime.call.printing import text_of
 from tilejit.tile_ir import dialect as d
+from tilejit.types.annotations import DynVar
 from tilejit.types.values import ScalarType
 
 Piece = str | tuple[str, str]
@@ -37,12 +39,10 @@ def print_(ctx: Context, node: ast.Call) -> object:
 
 def _part(ctx: Context, item: ast.expr, operands: list[SSAValue]) -> str | tuple[Piece, ...] | None:
     value = ctx.value(item)
-    if isinstance(value, RunText):
-        _refuse(ctx, item)
     if isinstance(value, SSAValue):
         operands.append(value)
         return None
-    return _text(_shown(value, operands))
+    return _text(_shown(ctx, item, value, operands))
 
 
 def _refuse(ctx: Context, item: ast.expr) -> NoReturn:
@@ -50,16 +50,30 @@ def _refuse(ctx: Context, item: ast.expr) -> NoReturn:
     ctx.fail(UnsupportedFeatureError, what, item, help='write the f-string into the print itself, or its values: print("row", i, x[i, 0])')
 
 
-def _shown(value: object, operands: list[SSAValue]) -> list[Piece]:
+def _shown(ctx: Context, item: ast.expr, value: object, operands: list[SSAValue], inside: bool = False) -> list[Piece]:
     """A value as Python shows it, members of the run among it."""
+
+    def several(members: Iterable[object]) -> list[Piece]:
+        return [piece for member in members for piece in (", ", *_shown(ctx, item, member, operands, inside=True))][1:]
+
     if isinstance(value, SSAValue):
         operands.append(value)
         return [("", "")]
-    if not isinstance(value, tuple | list) or is_known(value):
-        return [value if isinstance(value, str) else describe_value(value)]
-    between = [piece for member in value for piece in (", ", *([repr(member)] if isinstance(member, str) else _shown(member, operands)))][1:]
-    ends = "[]" if isinstance(value, list) else ("(", ",)" if len(value) == 1 else ")")
-    return [ends[0], *between, ends[1]]
+    if isinstance(value, RunText):
+        _refuse(ctx, item)
+    if isinstance(value, NoValue | DynVar):
+        return [describe_value(value)]
+    if is_known(value):
+        return [str(fold.guarded("this print", repr if inside else str, value))]
+    if isinstance(value, dict):
+        pairs = [piece for key, member in value.items() for piece in (f", {key!r}: ", *_shown(ctx, item, member, operands, inside=True))]
+        return ["{", str(pairs[0])[2:], *pairs[1:], "}"]
+    if isinstance(value, tuple | list):
+        ends = "[]" if isinstance(value, list) else ("(", ",)" if len(value) == 1 else ")")
+        return [ends[0], *several(value), ends[1]]
+    if isinstance(value, type({}.values()) | type({}.items())):
+        return [f"{type(value).__name__}([", *several(value), "])"]
+    return [describe_value(value)]
 
 
 def _text(pieces: Iterable[Piece]) -> str | tuple[Piece, ...]:
@@ -84,18 +98,26 @@ def _pieces(ctx: Context, text: ast.JoinedStr, operands: list[SSAValue]) -> str 
             pieces.append((conversion, _checked(ctx, part, value, conversion)))
             operands.append(value)
             continue
+        if isinstance(part, ast.FormattedValue):
+            _format(ctx, part)
         known = ctx.value(ast.copy_location(ast.JoinedStr([part]), text))
-        pieces += _shown(value, operands) if isinstance(known, RunText) and isinstance(part, ast.FormattedValue) and not part.format_spec else [str(known)]
+        shown = isinstance(known, RunText) and isinstance(part, ast.FormattedValue) and not part.format_spec
+        pieces += _shown(ctx, part, value, operands) if shown else [str(known)]
     return _text(pieces)
+
+
+def _format(ctx: Context, part: ast.FormattedValue) -> str:
+    """What stands behind the `:`, which the texts of the program hold."""
+    spec = ctx.value(part.format_spec) if part.format_spec is not None else ""
+    if isinstance(spec, RunText) or not isinstance(spec, str):
+        what = f"the format of `{ast.unparse(part.value)}` is known only at run time"
+        ctx.fail(UnsupportedFeatureError, what, part, help="write it as a number: {x:.3f}")
+    return spec
 
 
 def _checked(ctx: Context, part: ast.FormattedValue, value: SSAValue, conversion: str) -> str:
     """The format of a value of the run, which must suit its type."""
-    if part.format_spec is None:
-        return ""
-    spec, type = ctx.value(part.format_spec), d.type_of(value)
-    if isinstance(spec, RunText) or not isinstance(spec, str):
-        ctx.fail(UnsupportedFeatureError, f"the format of `{ast.unparse(part.value)}` is known only at run time", part, help="write it as a number: {x:.3f}")
+    spec, type = _format(ctx, part), d.type_of(value)
     if spec and not conversion and not isinstance(type, ScalarType):
         what = f"the format `{spec}` is for numbers, `{ast.unparse(part.value)}` is {describe_value(value)}"
         ctx.fail(ParserTypeError, what, part, help=f"leave it out, or print the elements: {{{ast.unparse(part.value)}[…]:{spec}}}")

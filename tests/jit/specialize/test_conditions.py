@@ -9,7 +9,7 @@ import pytest
 
 import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import ParserTypeError
+from tilejit.errors import ParserTypeError, UnsupportedFeatureError
 
 KNOWN = ("YES", "NO", "x.shape[0] > 5", "here", "SIZE", "NONE")
 FORMS = ["{0} {op} {1}", "{1} {op} {0}", "{0} {op} {1} {op} {0}", "not ({0} {op} {1})", "{1} {op} ({0} {op} {1})"]
@@ -157,3 +157,30 @@ def test_containers_with_values_of_the_run_are_true_in_conditions_of_the_run(mak
         out = np.zeros_like(x)
         make_kernel(text.format("x", test, "x * 2.0"))(x, out)
         np.testing.assert_array_equal(out, x if holds else x * 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("any([s > 1, s < -1 or x[0, 0] > 0.5])", "write s > 1 or (s < -1 or x[0, 0] > 0.5)"),
+        ("all((s > 0, x[0, 0] > 0.5, YES))", "write s > 0 and x[0, 0] > 0.5 and True"),
+        ("any([s, x[0, 0]])", "write s != 0 or x[0, 0] != 0"),
+        ("all([s])", "write s != 0"),
+        ("any([s > 0, *[s < k for k in (-2, -1)]])", None),
+    ],
+)
+def test_what_is_said_of_any_and_all_of_flags_works(wrong: str, said: str | None, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pl.any and pl.all were said to work, which are of a tensor or tile."""
+    monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
+    x = np.zeros((1, 2), np.float32)
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        make_kernel(KERNEL.replace("{lines}", f"if {wrong}:\n        t = t + 1.0"))(x, 1)
+    help = caught.value.hint or ""
+    assert "pl." not in help and help.startswith("write ")
+    if said is None:
+        return
+    assert help == said
+    kernel = make_kernel(KERNEL.replace("{lines}", f"if {help.removeprefix('write ')}:\n        t = t + 1.0"))
+    for s, first in itertools.product((-2, 0, 1, 2), (0.0, 1.0)):
+        x[0, 0] = first
+        assert bool(kernel(x, s)[0, 0] > first) == bool(eval(wrong, {"x": x, "s": s, "YES": True}))

@@ -302,12 +302,11 @@ class Expressions(Walk):
         if not isinstance(part, ast.FormattedValue):
             return copy.deepcopy(part)
         value_node, value = self.fold(part.value)
-        alone = at(ast.JoinedStr([part]), part)
-        if isinstance(value, Static):
-            text = self.f_string(alone)[1]
+        form, spec = self.fold(part.format_spec) if part.format_spec is not None else (None, UNKNOWN)
+        if isinstance(value, Static) and (form is None or isinstance(spec, Static)):  # else this part is as unknown alone as it is here
+            text = self.f_string(at(ast.JoinedStr([part]), part))[1]
             if isinstance(text, Static):
                 return at(ast.Constant(cast("str", text.value)), part)
-        form, spec = self.fold(part.format_spec) if part.format_spec is not None else (None, UNKNOWN)
         if isinstance(spec, Static):
             form = at(ast.JoinedStr([at(ast.Constant(cast("str", spec.value)), part)]), part)
         return at(ast.FormattedValue(value_node, part.conversion, form), part)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from tilejit.dtypes import INDEX
-from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in_body
+from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, UnsupportedFeatureError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.natures import ARRAY
@@ -211,6 +211,8 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
         value = caller.opened(value)
         if param.optional and isinstance(value, Static) and value.value is None:
             return Static(None)
+    if param.kind == "static" and isinstance(place, ast.Lambda):
+        raise in_body(UnsupportedFeatureError)("a kernel cannot contain a lambda", span=caller.definition.span(place), help="define the function outside the kernel")
     if param.kind == "static" and not isinstance(value, Static):
         raise in_body(ArgumentError)(
             f"`{param.name}` of `{helper.name}` must be known while compiling (pl.constexpr), got {_described(value)}",
