@@ -212,7 +212,9 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
         if param.optional and isinstance(value, Static) and value.value is None:
             return Static(None)
     if param.kind == "static" and isinstance(place, ast.Lambda):
-        raise in_body(UnsupportedFeatureError)("a kernel cannot contain a lambda", span=caller.definition.span(place), help="define the function outside the kernel")
+        raise in_body(UnsupportedFeatureError)(
+            "a kernel cannot contain a lambda", span=caller.definition.span(place), help="define the function outside the kernel"
+        )
     if param.kind == "static" and not isinstance(value, Static):
         raise in_body(ArgumentError)(
             f"`{param.name}` of `{helper.name}` must be known while compiling (pl.constexpr), got {_described(value)}",
