@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -237,7 +238,7 @@ def test_other_words_for_platforms_and_names_are_known_outside_of_kernels() -> N
 
 
 @pl.jit.inline
-def applied(v, f: pl.constexpr):
+def applied(v: pl.Tensor, f: pl.constexpr[Any]):
     return f(v)
 
 
