@@ -17,6 +17,7 @@ from tests.jit.conftest import MakeKernel
 from tilejit.errors import StaleCaptureError
 from tilejit.jit.reads import watch
 from tilejit.runtime import DistributedConfig, RunConfig
+from tilejit.runtime.call import layout
 
 X = np.zeros((2, 4, 8), np.float32)
 RANKS = pl.dynamic("RANKS")
@@ -397,3 +398,39 @@ def test_what_changes_while_a_kernel_learns_what_to_look_at_is_noticed(
         assert round(float(kernel(x)[0, 0]), 2) == (10.87 if name == "F" else 1.08)
     finally:
         LANGUAGE.__dict__.pop("exp", None)
+
+
+@pytest.mark.dispatch
+def test_a_value_that_goes_and_comes_while_a_kernel_learns_what_to_look_at_is_noticed(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another thread does it: the words of a helper are read under one value, and its answer is looked at under the other."""
+
+    class Config:
+        value = 1.0
+
+    def get() -> float:
+        return config.value
+
+    config = Config()
+    kernel = make_kernel("@pl.jit(on_drift='recompile')\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + get()\n", get=get)
+    kernel(X[0])
+    begin, hold = watch._Learned.__init__, watch._Learned._watched_hold  # pyright: ignore[reportPrivateUsage]
+    changes: list[object] = []
+
+    def begun(self: Any, *given: Any) -> None:
+        config.value = 2.0
+        begin(self, *given)
+
+    def held(self: Any) -> bool:
+        changes.append(self)
+        config.value = 1.0
+        try:
+            return hold(self)
+        finally:
+            config.value = 2.0
+
+    with monkeypatch.context() as learning:
+        learning.setattr(watch._Learned, "__init__", begun)  # pyright: ignore[reportPrivateUsage]
+        learning.setattr(watch._Learned, "_watched_hold", held)  # pyright: ignore[reportPrivateUsage]
+        kernel(X[0])
+    assert [float(kernel(X[0])[0, 0]) for _ in range(3)] == [2.0] * 3
+    assert changes or not layout.supported()

@@ -28,6 +28,8 @@ from tilejit.types.annotations import Once
 
 _RENEWALS = 64
 """How often words may change without an answer before they are no longer compared."""
+_TURNS = 3
+"""How often words and answers are compared in turns before the ones stand for the others: a thread may change what they are about in between, and back."""
 _SLOW = 20e-6
 """Seconds that asking one question at each call may take before somebody is told."""
 
@@ -193,7 +195,7 @@ class _Learned:
         words = self._words_here()
         self.same_words = _never if words is None else comparison(words)
         """Whether every memory word is as it was; False where there are none."""
-        self.is_steady = words is None or self.same_words()
+        self.is_steady = words is None or (self.same_words() and all(self._calls_hold() and self.same_words() for _ in range(_TURNS)))
         """Whether asking left the words as they were read before it; else they may be those of another answer, which has come and gone meanwhile."""
         if not self.is_steady:
             words, self.same_words = None, _never
@@ -214,8 +216,15 @@ class _Learned:
 
     def _watched_hold(self) -> bool:
         """Whether the watched questions have their answers still, now that their words were read: only then do the words stand for them."""
+        return self._hold(self._watched)
+
+    def _calls_hold(self) -> bool:
+        """The same of calls alone: words of names lead to the answer itself, those of a function to what it would read."""
+        return self._hold([step for step in self._watched if step.operation == "call"])
+
+    def _hold(self, steps: Sequence[Step]) -> bool:
         try:
-            return all(step.once or is_same(_evaluated(step, self._objects), step.answer) for step in self._watched)
+            return all(step.once or is_same(_evaluated(step, self._objects), step.answer) for step in steps)
         except Exception:
             return False
 
