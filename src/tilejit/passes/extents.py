@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.ir import SSAValue
+from xdsl.ir import OpResult, SSAValue
 
 from tilejit import ops
 from tilejit.dtypes import INDEX
@@ -39,16 +39,16 @@ def extent_of(value: SSAValue, axis: int, builder: Builder, outside: Callable[[S
     made = _made_with(value, axis)
     if made is not None and (found := _at_hand(made, builder, outside)) is not None:
         return found
-    if isinstance(owner, d.ApplyOp):
-        source = extent_source(owner, list(owner.results).index(value), axis)  # type: ignore[arg-type]
+    if isinstance(owner, d.ApplyOp) and isinstance(value, OpResult):
+        source = extent_source(owner, value.index, axis)
         if isinstance(source, tuple):
             return extent_of(*source, builder, outside)
         found = _at_hand(source, builder, outside) if source is not None else _computed(owner, axis, builder, outside)
         if found is not None:
             return found
-    if isinstance(owner, d.IfOp | d.ForOp) and entry_extent(value, axis) is not None:  # so it is the same on all ways
+    if isinstance(owner, d.IfOp | d.ForOp) and isinstance(value, OpResult) and entry_extent(value, axis) is not None:  # so it is the same on all ways
         ways = owner.inits if isinstance(owner, d.ForOp) else d.end_of(owner.then.block, d.YieldOp).values
-        return extent_of(ways[list(owner.results).index(value)], axis, builder, outside)  # type: ignore[arg-type]
+        return extent_of(ways[value.index], axis, builder, outside)
     raise UnsupportedFeatureError(
         f"the extent of dim {axis} of {d.type_of(value)} is not known outside its region",
         span=owner.span if isinstance(owner, d.TileOp) else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.origins import extent_source
@@ -36,7 +36,8 @@ def _found(value: SSAValue, axis: int, seen: _Seen) -> object:
         return _computed(maker.extents[sum(isinstance(extent, str) for extent in type.shape[:axis])], seen)
     if isinstance(maker, d.WindowOp):
         return _computed([extent for place, extent in enumerate(maker.extents) if place not in maker.drop][axis], seen)
-    index = list(maker.results).index(value)  # type: ignore[arg-type]
+    assert isinstance(value, OpResult)
+    index = value.index
     if isinstance(maker, d.IfOp):
         ways = [_extent(d.end_of(side.block, d.YieldOp).values[index], axis, seen) for side in (maker.then, maker.orelse)]
         return ways[0] if ways[0] == ways[1] else None

@@ -15,7 +15,7 @@ from tilejit.jit.specialize.forms import combined, form_of
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.structural_types import FreshDim, NotKnown, structural
 from tilejit.jit.specialize.typed import computed
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, items_of, number_of, without_value
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, items_of, number_of, value_of, without_value
 from tilejit.ops.binding import Bound, Kind, bind
 from tilejit.ops.reshaping import left_over
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
@@ -39,7 +39,7 @@ def _as_masks(row: OpSpec, args: Mapping[str, object]) -> Mapping[str, object]:
 def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Mapping[str, Abstract], fresh: FreshDim) -> Abstract:
     """The type of `function(…)`, or UNKNOWN; mistakes are left to the front end, which says them better."""
     try:
-        bound = bind(function, positional, keywords, _kind_of, _value_of)
+        bound = bind(function, positional, keywords, _kind_of, value_of)
         bound = bound._replace(args=dict(_as_masks(bound.row, bound.args)))
         special = structural("read" if "atomic" in bound.row.attrs else bound.row.name)
         if special is not None:
@@ -73,7 +73,7 @@ def _of_numbers(bound: Bound) -> Abstract | None:
     if any(isinstance(arg, RuntimeValue) for arg in given):
         (type,) = bound.row.infer(Call(bound.row, bound.level, {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}))
         return RuntimeValue(type.dtype, unrolled=True) if isinstance(type, ScalarType) else None
-    number = computed(bound.row, {name: _value_of(arg) for name, arg in bound.args.items()})
+    number = computed(bound.row, {name: value_of(arg) for name, arg in bound.args.items()})
     if isinstance(number, TypedFloat) and not number.dtype.is_float:
         return None  # a whole number with a type of its own: only types carry that on
     return Static(number, local=True) if number_of(Static(number)) is not None else None
@@ -134,7 +134,7 @@ def _plain(kind: ParamKind, arg: object) -> object:
     """An argument as a composed row sees it."""
     if isinstance(arg, (Items, Static)) and _kind_of(arg) == "list":
         return [item.value if isinstance(item, Static) else item for item in items_of(arg)]
-    return arg.value if isinstance(arg, Static) else arg
+    return value_of(arg)
 
 
 def method(owner: Abstract, name: str, positional: Sequence[Abstract], keywords: Mapping[str, Abstract], fresh: FreshDim) -> Abstract:
@@ -256,10 +256,6 @@ def _kind_of(arg: object) -> Kind:
     raise NotKnown
 
 
-def _value_of(arg: object) -> object:
-    return arg.value if isinstance(arg, Static) else arg
-
-
 def _seen(kind: ParamKind, arg: object) -> object:
     """An argument as type rules see it."""
     if isinstance(arg, (BufferType, TileType)):
@@ -270,7 +266,7 @@ def _seen(kind: ParamKind, arg: object) -> object:
         return _scalar(arg)
     if isinstance(arg, Static) and arg.value is not None and (kind is ParamKind.Value or holds_handle(arg.value)):
         raise NotKnown  # no tensor, or an object of Python's: the front end says so
-    return arg.value if isinstance(arg, Static) else arg
+    return value_of(arg)
 
 
 def _scalar(arg: Abstract) -> ScalarArg:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tilejit.dtypes import INDEX, DType
 from tilejit.jit.specialize.meta import DynDim
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, RuntimeValue, Static, extent_of, items_of
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, RuntimeValue, Static, extent_of, items_of, value_of
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import ANY, BufferType, Dim, TileType
 
@@ -24,19 +24,15 @@ def _dims(arg: object, fresh: FreshDim) -> tuple[Dim, ...]:
     return tuple(extent if (extent := extent_of(item)) is not None else fresh() for item in items_of(arg))
 
 
-def _static(arg: object) -> object:
-    return arg.value if isinstance(arg, Static) else arg
-
-
 def _create_tensor(args: Arguments, fresh: FreshDim) -> Abstract:
-    dtype, layout = _static(args["dtype"]), _static(args.get("layout"))
+    dtype, layout = value_of(args["dtype"]), value_of(args.get("layout"))
     if not isinstance(dtype, DType):
         raise NotKnown
     return BufferType(_dims(args["shape"], fresh), dtype, layout.value if isinstance(layout, TensorLayout) else "ND")
 
 
 def _load(args: Arguments, fresh: FreshDim) -> Abstract:
-    tensor, space = args["tensor"], _static(args["target_memory"])
+    tensor, space = args["tensor"], value_of(args["target_memory"])
     if not isinstance(tensor, BufferType) or not isinstance(space, MemorySpace):
         raise NotKnown
     shape = _dims(args["shapes"], fresh)
@@ -51,7 +47,7 @@ def _store(args: Arguments, fresh: FreshDim) -> Abstract:
 
 
 def _dim(args: Arguments, fresh: FreshDim) -> Abstract:
-    tensor, axis = args["tensor"], _static(args["axis"])
+    tensor, axis = args["tensor"], value_of(args["axis"])
     if not isinstance(tensor, (BufferType, TileType)) or not isinstance(axis, int) or not -len(tensor.shape) <= axis < len(tensor.shape):
         raise NotKnown
     extent = tensor.shape[axis]
@@ -69,7 +65,7 @@ def _no_dep(args: Arguments, fresh: FreshDim) -> Abstract:
 
 
 def _view(args: Arguments, fresh: FreshDim) -> Abstract:
-    tensor, layout = args["tensor"], _static(args.get("layout"))
+    tensor, layout = args["tensor"], value_of(args.get("layout"))
     if not isinstance(tensor, BufferType):
         raise NotKnown
     shape = tensor.shape if args.get("shape") is None else _dims(args["shape"], fresh)

@@ -155,6 +155,11 @@ def declared(value: object, dtype: DType | None) -> Static:
     return Static(value if tells else TypedFloat(cast("float", value), cast("DType", dtype)))
 
 
+def value_of(arg: object) -> object:
+    """What is known while compiling, as it is; all else as what is known of it."""
+    return arg.value if isinstance(arg, Static) else arg
+
+
 def items_of(arg: object) -> tuple[Abstract, ...]:
     """Members of a list argument."""
     if isinstance(arg, Items):
