@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tests import matrix_unit
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.call.warm import WarmCalls
 from tilejit.runtime.config import RunConfig
@@ -21,7 +22,8 @@ PLATFORM = os.environ.get("TEST_PLATFORM", "cpu")
 
 @functools.cache
 def prepare() -> None:
-    """Let CUDA programs take NumPy arrays in this process, if that is the platform to test."""
+    """Let CUDA programs take NumPy arrays in this process, if that is the platform to test; let there be a matrix unit, if the environment says so."""
+    matrix_unit.begin_if_asked()
     if PLATFORM == "cuda":
         CompiledEntry.checked = _moving(CompiledEntry.checked)
         WarmCalls.serve = _nothing  # type: ignore[method-assign] # a warm way would look at the caller's own arrays.

@@ -1,4 +1,7 @@
-"""`python -m tests.levels`: the differential suite and random programs with each instruction set forced that this processor has; a verdict for each."""
+"""`python -m tests.levels`: the differential suite and random programs with each instruction set forced that this processor has; a verdict for each.
+
+Where the matrix unit is missing, another level has the stand-in for it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+from tests import matrix_unit
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.config import LEVELS
 
 SEEDS = 200_000
 """Where the random programs of the first level begin; those of the next follow far behind."""
+STAND_IN = "stand-in"
+"""The level that has everything, and a matrix unit that this processor lacks."""
 
 
 def levels() -> Iterator[str]:
@@ -23,11 +29,15 @@ def levels() -> Iterator[str]:
         if host().features not in seen:
             seen.add(host().features)
             yield level
+    if matrix_unit.can_begin():
+        yield STAND_IN
 
 
 def run(level: str, module: str, *options: str) -> tuple[bool, str]:
     """Whether a suite passes at a level, and its last line."""
     environment = {**os.environ, "TILEJIT_CPU": level, "TILEJIT_CACHE": "0"}
+    if level == STAND_IN:
+        environment |= {"TILEJIT_CPU": "", matrix_unit.VARIABLE: "1"}
     done = subprocess.run([sys.executable, "-m", module, *options], env=environment, stdout=subprocess.PIPE, text=True, check=False)
     lines = done.stdout.splitlines() or ["no output"]
     if done.returncode:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilejit.errors import SourceNotFoundError, StaleCaptureError
+import tilejit.language as pl
+from tilejit.errors import ParserError, SourceNotFoundError, StaleCaptureError
 
 KERNEL = """
 import numpy as np
@@ -161,6 +162,40 @@ def test_a_text_that_is_not_that_of_the_code_is_not_taken() -> None:
     exec(code, names)
     with pytest.raises(SourceNotFoundError):
         called(names)
+
+
+NO_ENDS = "\f\v\x1c\x1d\x1e\x85\u2028\u2029"
+"""What `str.splitlines` takes for ends of lines, and Python does not."""
+TWO = f"""
+import tilejit.language as pl
+# {NO_ENDS[2:]}
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = pl.add(x, 1.0)
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = pl.add(x, 2.0)
+"""
+"""Two of one name, as far from each other as there are such characters above them."""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_those_that_python_counts(end: str) -> None:
+    text, names = TWO.replace("\n", end), dict[str, Any]()
+    exec(text, names)
+    assert called(names) == 22
+    notebook = Notebook(("<ipython-input-0-0c>",))
+    notebook.run(text)
+    assert called(notebook.names) == 22
+
+
+def test_lines_of_a_parsed_text_are_those_that_python_counts() -> None:
+    main = 'def main(self, x: pl.Tensor[[4], pl.FP32]) -> pl.Tensor[[4], pl.FP32]:'
+    text = f'# {NO_ENDS}\n@pl.program\nclass P:\n    @pl.function\n    {main}\n        return pl.ad(x, x)\n'
+    with pytest.raises(ParserError, match=r"<string[^>]*>:6:16"):
+        pl.parse(text)
 
 
 class Notebook:

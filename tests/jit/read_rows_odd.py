@@ -198,6 +198,7 @@ ODD = [
     ("identity of a member of a tuple", "T = (tuple([1.5, 2]), 7)\nWANTED = {id(T[0]): 3}\ndef f(a):\n    return WANTED.get(id(a), 4)", "f(T[0])", ("id(T[0]): 3", "0: 3"), "m.T = (tuple([1.5, 2]), 7)", ""),
     ("identity of a number in a tuple in a tuple", "T = (7, (8, float('1.5')))\nWANTED = {id(T[1][1]): 3}\ndef f(a):\n    return WANTED.get(id(a), 4)", "f(T[1][1])", ("id(T[1][1]): 3", "0: 3"), "m.T = (7, (8, float('1.5')))", ""),
     ("identity of a number that is read anew", "N = 10 ** 12\nWANTED = N\ndef f(a):\n    return 3 if a is WANTED else 4", "f(N)", ("= N", "= N + 1"), "m.N = int('1' + '0' * 12)", "m.N = m.WANTED"),
+    ("identity of what a helper chooses", "N = 10 ** 12\nCHOOSE = True\nL = [N]\ndef f(a):\n    return 3 if a is (N if CHOOSE else None) else 4", "f(L[0])", ("= [N]", "= [N + 1]"), "m.L[0] = int('1' + '0' * 12)", "m.L[0] = m.N"),
     ("list among the constants of a helper", CONSTANT, "f()", ("L = [3]", "L = [4]"), "m.L[0] = 4", "m.L[0] = 3"),
     ("array in a tuple that is a shape", "import numpy as np\nT = (np.array(3), 4)", "T", ("array(3)", "array(5)"), "m.T[0][...] = 5", "m.T[0][...] = 3"),
     ("class of an attribute that becomes a descriptor", DESCRIBED, "OBJ.k", ("BEFORE = D", "BEFORE = G"), "m.C.k.__class__ = m.G", "vars(m.C)['k'].__class__ = m.D"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,10 +27,18 @@ X = np.arange(15, dtype=np.float32).reshape(3, 5)
 FRAMEWORKS = ("array_api_strict", "jax.numpy", "torch", "numpy")
 
 
+@pytest.fixture
+def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A framework, whose arrays are in memory of the host."""
+    found = pytest.importorskip(request.param)
+    jax: Any = sys.modules.get("jax")
+    with jax.default_device(jax.devices("cpu")[0]) if request.param == "jax.numpy" else contextlib.nullcontext():
+        yield found
+
+
 @pytest.mark.dispatch
-@pytest.mark.parametrize("name", FRAMEWORKS)
-def test_results_are_arrays_of_the_caller(name: str, platform: str) -> None:
-    xp: Any = pytest.importorskip(name)
+@pytest.mark.parametrize("xp", FRAMEWORKS, indirect=True)
+def test_results_are_arrays_of_the_caller(xp: Any, platform: str) -> None:
     x = xp.asarray(X)
     for _ in range(5):
         result = doubled(x)

@@ -107,13 +107,13 @@ def _of_loader(filename: str, names: Mapping[str, object]) -> list[str] | None:
         text = get_source(getattr(spec, "name", None) or names.get("__name__"))
     except Exception:  # a loader may be anybody's; one of an archive that was replaced meanwhile reads whatever is there
         return None
-    return _lines(text) if isinstance(text, str) else None
+    return split(text) if isinstance(text, str) else None
 
 
 def _registered(filename: str) -> list[str] | None:
     """The lines that somebody told `linecache`, as notebooks do; not those that it read from a file which is gone or changed."""
     linecache.checkcache(filename)
-    return linecache.getlines(filename) or None
+    return split("".join(linecache.getlines(filename))) or None
 
 
 def _read(filename: str) -> list[str]:
@@ -125,11 +125,12 @@ def _read(filename: str) -> list[str]:
             text = file.read()
     else:
         text = data.decode()
-    return _lines(text)
+    return split(text)
 
 
-def _lines(text: str) -> list[str]:
-    lines = text.split("\n")
+def split(text: str) -> list[str]:
+    """The lines of a text as Python counts them; `str.splitlines` takes more characters, such as a form feed, for ends."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return [line + "\n" for line in (lines if lines[-1] else lines[:-1])]
 
 
@@ -142,7 +143,7 @@ def _anonymous(code: CodeType) -> list[str] | None:
                 return []
             if found[0] not in _served:
                 _served.append(found[0])
-            return found[0].splitlines(keepends=True)
+            return split(found[0])
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import sys
 from collections.abc import Collection
 from functools import cache
 
@@ -74,6 +75,15 @@ def cache_bytes() -> tuple[int, int, int]:
     except (OSError, ValueError):  # the numbers end, or the system has none
         pass
     return found[1], found[2], found[3]
+
+
+@cache
+def memory_bytes() -> int:
+    """Bytes of memory of this machine; as many as there may be where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
 
 
 def processors() -> int:

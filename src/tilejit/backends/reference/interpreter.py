@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.backends import checks
@@ -20,7 +21,8 @@ from tilejit.errors import InternalError, ResourceError, Span, TilejitError
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, evaluate, whole
 from tilejit.ops.facts import Effect
-from tilejit.ops.sizes import HELP
+from tilejit.ops.sizes import HELP, bytes_of
+from tilejit.runtime import machine
 from tilejit.runtime.call.failures import NOTE, raise_failure
 from tilejit.runtime.call.printing import in_order, say
 from tilejit.tile_ir import dialect as d
@@ -29,7 +31,7 @@ from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.cross_core import CrossCore, Member, Run, Start
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.transfers import sync_class, transfer_of
-from tilejit.types.values import TENSOR_SPACE, BufferType, ScalarType, ValueType, full_tile
+from tilejit.types.values import TENSOR_SPACE, BufferType, ScalarType, TileType, ValueType, full_tile
 
 
 class ReferenceExecutable:
@@ -86,6 +88,15 @@ def argument(type: ValueType, argument: Any) -> Value:
     return Buffer(array)
 
 
+@cache
+def _is_too_large(type: Attribute) -> bool:
+    """Whether values of a type take more memory than the machine has; tensors are only promised theirs."""
+    data = type.data if isinstance(type, d.IRType) else None
+    if not isinstance(data, TileType):
+        return False
+    return bytes_of(tuple(extent for extent in data.shape if isinstance(extent, int)), data.dtype.get_byte()) > machine.memory_bytes()
+
+
 class Frame(Memory):
     """One running function: the values of its SSA names."""
 
@@ -115,6 +126,8 @@ class Frame(Memory):
         if rule is None:
             raise InternalError(f"the reference backend does not know {op.name}")
         try:
+            if any(_is_too_large(result.type) for result in op.results):
+                raise MemoryError  # a system that promises more than it has would end the process, where the value is written
             return rule(self, op)
         except MemoryError:
             raise ResourceError("the machine has not enough memory for this", span=_span(op), help=HELP, note=NOTE) from None

@@ -17,6 +17,7 @@ from tilejit.dtypes import DTYPES
 from tilejit.errors import ArtifactError
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import block_of, parsed
+from tilejit.frontend.texts import split
 from tilejit.jit.definition import Definition, Kernel, receiver_of
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
@@ -249,7 +250,7 @@ class Reader:
         names = dict(space)
         indented = row["text"][:1].isspace()
         text = "\n" * (row["line"] - 1 - indented) + "if True:\n" * indented + row["text"]
-        file = _kept(f"{row['file']} (stored {row['name']})", text.splitlines(keepends=True))
+        file = _kept(f"{row['file']} (stored {row['name']})", split(text))
         exec(module_code(text, file, _LATER_NAMES if row["later"] else 0), space)
         made = self._made[number] = cast("FunctionType", space.pop(row["defined"]))
         space.update(names)  # the text may have another meaning for the name of the function: a method has that of a builtin, a wrapper any

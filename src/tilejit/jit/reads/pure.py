@@ -80,7 +80,7 @@ def _words(function: object, seen: _Seen) -> list[Word] | None:
             return None
         elif this.opname in ("LOAD_CONST", "RETURN_CONST") and not _is_constant(this.argval):
             return None  # code that was put together by hand may have anything there
-        elif this.opname == "IS_OP" and not _is_single(instructions[place - 1]):
+        elif this.opname == "IS_OP" and (this.is_jump_target or not _is_single(instructions[place - 1])):
             return None  # of numbers and texts only Python knows which object they are
         else:
             seen.take(this.argval if this.opname in ("LOAD_CONST", "RETURN_CONST") else None)

@@ -245,7 +245,8 @@ define internal ptr @record(ptr %team, i64 %number) noinline {
   ret ptr %me
 }
 
-; Start workers until there are `wanted`; signals are for the threads of Python.
+; Start workers until there are `wanted`. Signals are for the threads of Python, but for those that a thread's own instructions raise (SIGILL, SIGTRAP,
+; SIGABRT, SIGBUS, SIGFPE and SIGSEGV): one that blocks them ends the process before anybody, such as faulthandler, can tell of it.
 define internal void @start_workers(ptr %team, i64 %wanted) noinline {
 entry:
   %thread = alloca i64, align 8
@@ -257,6 +258,7 @@ entry:
   br i1 %enough, label %done, label %mask
 mask:
   store <16 x i64> splat (i64 -1), ptr %all, align 16
+  store i64 -1273, ptr %all, align 16
   %m0 = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
   br label %next
 next:
