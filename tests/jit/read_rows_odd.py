@@ -56,6 +56,14 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         out[:] = pl.{expression}(x)
     return out
 """
+GROUPED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], n: int = 0):
+    ops, language = pl.tensor, pl
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = {expression}(x)
+    return out
+"""
 QUOTED = """
 @pl.jit
 def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], n: "{expression}" = 3):
@@ -156,6 +164,12 @@ ODD = [
     ("condition of an object", "L = [1]", "3.0 if L else 4.0", ("[1]", "[]"), "m.L.clear()", "m.L.append(1)"),
     ("or of objects", "L = []\nM = [3]", "(L or M)[0]", ("M = [3]", "M = [4]"), "m.L.append(5)", "m.L.clear()"),
     ("name of the language that is assigned", "", "sin", ("", "pl.sin = pl.cos"), "m.OWN = m.pl.sin; m.pl.sin = m.pl.cos", "m.pl.sin = m.OWN"),
+    ("operator of a group under a local name", "", "ops.sin", ("", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),
+    ("operator of a group in a tuple", "", "(pl.tensor,)[0].sin", ("", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),
+    ("operator of a group of the language under a local name", "", "language.tensor.sin", ("", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),
+    ("operator of a group beside another of its operators", "", "(pl.tensor.cos if n else ops.sin)", ("", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),
+    ("operator of a group in a helper", "@pl.jit.inline\ndef f(t):\n    return pl.tensor.sin(t)", "f", ("", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),
+    ("number that is put into a group and read by a helper", "pl.tile.ROW = 3.0\n@pl.jit.inline\ndef f(t):\n    return t + pl.tile.ROW", "f", ("3.0", "4.0"), "m.pl.tile.ROW = 4.0", "m.pl.tile.ROW = 3.0"),
     ("item of a list in a quoted annotation", "T = [pl.FP32]", "T[0]", ("pl.FP32", "pl.INT32"), "m.T[0] = m.pl.INT32", "m.T[0] = m.pl.FP32"),
     ("call in a quoted annotation", "T = pl.FP32\ndef f():\n    return T", "f()", ("T = pl.FP32", "T = pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),
     ("alias that a quoted annotation names", "T = pl.Scalar[pl.FP32]", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.Scalar[m.pl.INT32]", "m.T = m.pl.Scalar[m.pl.FP32]"),
@@ -224,6 +238,7 @@ KERNELS = {
     "truth of a list": BRANCH,
     "name of the language that is assigned": PATCHED,
     **dict.fromkeys((name for name, *_ in ODD if "quoted annotation" in name), QUOTED),
+    **dict.fromkeys((name for name, *_ in ODD if "of a group" in name or "into a group" in name), GROUPED),
     "keyword defaults of an inline kernel, in place": PATCHED.replace("pl.{", "{"),
 }
 ODD_ROWS: list[Row] = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import types
 from collections.abc import Callable
@@ -254,6 +255,54 @@ def test_attributes_of_a_function_are_not_those_of_its_kernel() -> None:
     np.testing.assert_array_equal(out, x * 3)
     assert kernel.compile(x, out) is kernel.compile(x, out)
     assert cast("Any", kernel).note == "kept"
+
+
+@pytest.mark.dispatch
+def test_a_kernel_that_takes_over_the_attributes_of_another_stays_itself() -> None:
+    @pl.jit
+    def doubled(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        """Twice as much."""
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * 2.0
+
+    @functools.wraps(doubled)
+    @pl.jit
+    def above(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * 3.0
+
+    @pl.jit
+    @functools.wraps(doubled)
+    def below(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            doubled(x, out)
+            out[:] = out + 2.0
+
+    kernels = {above: 3, below: 4, pl.jit(above): 3, doubled: 2}
+    x = np.ones((4, 8), np.float32)
+    for _ in range(2):
+        for kernel, wanted in kernels.items():
+            assert [float(kernel(x)[0, 0]) for _ in range(5)] == [wanted] * 5
+            assert kernel.compile(x).only("call")(x)[0, 0] == wanted
+        for kernel in kernels:  # warm by now
+            functools.update_wrapper(kernel, doubled)
+            functools.update_wrapper(kernel.compile(x), doubled.compile(x))
+            assert kernel.__doc__ == "Twice as much."
+
+
+def test_a_tuned_kernel_that_takes_over_the_attributes_of_another_stays_itself() -> None:
+    def tuned(factor: float) -> Any:
+        @pl.autotune({"rows": [2, 4]}, progress=False)
+        @pl.jit
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], rows: int = 2):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = x * (factor * rows / rows)
+
+        return kernel
+
+    first, second = tuned(2.0), tuned(3.0)
+    functools.update_wrapper(second, first)
+    assert (first(TWOS)[0, 0], second(TWOS)[0, 0]) == (4, 6)
 
 
 @pytest.mark.dispatch

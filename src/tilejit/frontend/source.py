@@ -45,8 +45,12 @@ def function_text(function: Callable[..., object]) -> FunctionText:
 
 
 def unwrapped(function: Callable[..., object]) -> Callable[..., object]:
-    """What decorators with `functools.wraps` hide."""
-    return inspect.unwrap(function) if hasattr(function, "__wrapped__") else function
+    """What decorators with `functools.wraps` hide; a function with parameters of its own is none of theirs, whoever it is named after."""
+    return inspect.unwrap(function, stop=_has_own_parameters) if hasattr(function, "__wrapped__") else function
+
+
+def _has_own_parameters(function: object) -> bool:
+    return isinstance(function, PythonFunction) and not function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
 
 
 def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], bool] | None = None) -> FunctionBlock:

@@ -10,10 +10,13 @@ from typing import Any, Self, cast
 
 
 class ByReference:
-    """A copy of a kernel is the kernel; a pickle says where it is found, if it is."""
+    """A copy of a kernel is the kernel; a pickle says where it is found, if it is.
+
+    What a kernel knows is in slots, `_bound_as` among them: `functools.wraps(kernel)` copies all that `vars(kernel)` has onto another one.
+    """
 
     __slots__ = ()
-    _bound_as: tuple[Any, object] | None = None
+    _bound_as: tuple[Any, object] | None
     """The kernel in the class, and the object it is bound to."""
 
     @abstractmethod

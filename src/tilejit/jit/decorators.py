@@ -11,7 +11,9 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import cast, overload
 
 from tilejit.errors import ArgumentError, ParserSyntaxError
+from tilejit.frontend.source import unwrapped
 from tilejit.frontend.texts import remember
+from tilejit.jit.bound import ByReference
 from tilejit.jit.definition import Definition
 from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.plain import is_plain
@@ -105,12 +107,13 @@ def _header_only(function: JITFunction) -> JITFunction:
 def _decorate(function: Callable[..., object], kind: str, options: Mapping[str, object], depth: int) -> JITFunction:
     if isinstance(function, staticmethod | classmethod):
         function = function.__func__
-    plain = inspect.unwrap(function)
+    plain = function.origin() if isinstance(function, ByReference) else unwrapped(function)
     if not inspect.isfunction(plain):
         raise TypeError(f"@pl.jit decorates a function, got {type(function).__name__}")
     if plain.__name__ == "<lambda>":
         raise TypeError("@pl.jit cannot decorate a lambda: a kernel is a `def` with annotated parameters")
-    unknown = [name for name in cast("tuple[str, ...]", options.get("runtime_scalars", ())) if name not in inspect.signature(plain).parameters]
+    parameters = inspect.signature(plain, follow_wrapped=False).parameters
+    unknown = [name for name in cast("tuple[str, ...]", options.get("runtime_scalars", ())) if name not in parameters]
     if unknown:
         raise TypeError(f"runtime_scalars names `{unknown[0]}`, which is no parameter of {plain.__name__}")
     remember(plain)

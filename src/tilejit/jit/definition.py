@@ -310,7 +310,7 @@ def replaced_part(function: object, parts: tuple[object, ...]) -> tuple[str, obj
 
 def with_defaults(function: FunctionType, defaults: Mapping[str, object]) -> FunctionType:
     """A copy of a function with other defaults. Parameters before which one has a default get one too if they can be left out: None."""
-    code, own = function.__code__, inspect.signature(function).parameters
+    code, own = function.__code__, inspect.signature(function, follow_wrapped=False).parameters
     places = list(own)[: code.co_argcount]
     first = min((at for at, name in enumerate(places) if name in defaults or own[name].default is not inspect.Parameter.empty), default=len(places))
     values = [defaults.get(name, None if own[name].default is inspect.Parameter.empty else own[name].default) for name in places[first:]]

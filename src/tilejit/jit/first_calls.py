@@ -20,6 +20,8 @@ from tilejit.runtime.config import check_settings
 class FirstCalls(Programs):
     """A kernel that asks nothing for its first call if the answers can only be those that its program on disk was made for."""
 
+    __slots__ = ("_remembered", "_untried")
+
     def __init__(self, definition: Definition, cache: MemoryCache | None) -> None:
         super().__init__(definition, cache)
         self._untried = True

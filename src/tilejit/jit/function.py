@@ -26,7 +26,6 @@ from tilejit.jit.reads.answers import Answers
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, bind_others, stays_runtime
-from tilejit.lazy import lazy
 from tilejit.runtime.arrays import devices_of, view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.bench import BoundCall
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
 class JITFunction(FirstCalls):
     """A kernel that compiles itself for the arguments of each call."""
 
+    __slots__ = ("_bound_ones", "_class_caches", "_form", "_formed", "_launch", "_of_ranks", "_warm")
     __name__: str
 
     def __init__(self, definition: Definition, cache: MemoryCache | None = None) -> None:
@@ -332,7 +332,7 @@ class JITFunction(FirstCalls):
                 kept[self] = found
         return found
 
-    @lazy
+    @property
     def _first(self) -> str | None:
         """The parameter that an object is bound to."""
         code = cast("FunctionType", self.definition.function).__code__

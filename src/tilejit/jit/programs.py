@@ -47,8 +47,11 @@ _READINGS = 4
 class Programs(Kernel):
     """A kernel with what was compiled of it, and what that stands on."""
 
+    __slots__ = ("_bound_as", "_cache", "_called", "_extents", "_functions", "_lock", "_note", "_spent", "_table", "definition")
+
     def __init__(self, definition: Definition, cache: MemoryCache | None) -> None:
         self.definition = definition
+        self._bound_as = None
         self._cache = MemoryCache() if cache is None else cache
         self._lock = new_lock()
         self._table: Table = {}

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
 from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain, is_settled, language_path
+from tilejit.jit.reads.scope import GROUPS
 from tilejit.runtime.ranks.codes import codes_in
 from tilejit.types.annotations import DynVar
 
@@ -116,7 +117,7 @@ class Names:
         elif isinstance(value, ModuleType):
             if value.__name__ not in _LANGUAGE:
                 raise _Unsteady
-            self._owners.update({id(space): space for space in (value, *map(vars(value).get, _GROUPS)) if space is not None})
+            self._owners.update({id(space): space for space in (value, *map(vars(value).get, GROUPS)) if space is not None})
         elif not _is_constant(value):
             raise _Unsteady
         else:
@@ -151,8 +152,6 @@ class Names:
 _NOTHING = object()
 _NO_NAMES: Mapping[str, object] = MappingProxyType({})
 _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
-_GROUPS = ("tensor", "tile", "system")
-"""Parts of the language that are objects with operators of their own."""
 _IMPURE = frozenset(map(id, BUILTINS)) - PURE - _PURE_TOO
 
 

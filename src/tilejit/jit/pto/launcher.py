@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class Launcher(NativeCallable):
     """A kernel with its grid."""
 
+    __slots__ = ("__dict__", "__weakref__", "_ran", "_seen", "_warm", "compiled", "grid")
+
     def __init__(self, compiled: CompiledKernel, grid: int) -> None:
         self.compiled = compiled
         self.grid = grid

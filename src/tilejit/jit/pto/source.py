@@ -62,12 +62,15 @@ class Options:
 class SourceKernel(ByReference):
     """A PTO kernel from source. `kernel.compile()` or `kernel[grid, stream](*arguments)`."""
 
+    __slots__ = ("__dict__", "__weakref__", "_bound_as", "_compiled", "_latest", "_source", "function", "name", "options", "parameters")
+
     def __init__(self, function: Callable[..., object], name: str, parameters: tuple[Parameter, ...], options: Options, source: str) -> None:
         self.function = function
         self.name = name
         self.parameters = parameters
         self.options = options
         self._source = source
+        self._bound_as = None
         self._compiled: dict[tuple[object, object], CompiledKernel] = {}
         self._latest: tuple[SettingsWatch, Content | None, CompiledKernel] | None = None
         self.__doc__ = function.__doc__

@@ -56,9 +56,11 @@ class Reads:
     def _used(self, module: types.ModuleType, names: list[str]) -> None:
         """Take note of whether these names of the language are still its own."""
         if names and vars(module).get("assigned") is not None:
-            others = self.trace.ask("assigned", module, *names)
-            self.trace.assigned.update({(id(module), name.partition(".")[0]): False for name in names})
-            self.trace.assigned.update({(id(module), name.partition(".")[0]): True for name in others})
+            others, known = self.trace.ask("assigned", module, *names), self.trace.assigned
+            for name in names:
+                first = id(module), name.partition(".")[0]
+                known[id(module), name] = name in others
+                known[first] = known.get(first, False) or name in others
 
     @property
     def _owner(self) -> object:
@@ -67,8 +69,17 @@ class Reads:
     def attribute(self, owner: object, name: str, path: str) -> object:
         """`owner.name`."""
         if is_language(owner):
-            if not self._is_assigned(cast("types.ModuleType", owner), name):
+            module = cast("types.ModuleType", owner)
+            if not self._is_assigned(module, name):
+                found = fold.attribute(module, name, path)
+                if name in GROUPS:
+                    self.trace.groups[id(found)] = module, name
+                return found
+        elif id(owner) in self.trace.groups and not self.trace.gave(owner):
+            module, group = self.trace.groups[id(owner)]
+            if not self._is_assigned(module, f"{group}.{name}"):
                 return fold.attribute(owner, name, path)
+            owner = self.trace.ask("attr", module, group)
         elif not is_handle(owner) and not self.trace.gave(owner) and not is_open(owner, name):
             found = fold.attribute(owner, name, path)
             if not is_plain(owner) or is_plain(found) or (defining_module(found).startswith("tilejit.") and not isinstance(found, types.MethodType)):
@@ -136,7 +147,8 @@ class Reads:
 def _below(steps: Sequence[Sequence[object]]) -> str:
     """The name of the language that a chain starts with: `exp`, `tile.full`."""
     names = [str(key) for kind, key in steps[:2] if kind == "attr"]
-    return ".".join(names) if names[0] in _GROUPS else names[0]
+    return ".".join(names) if names[0] in GROUPS else names[0]
 
 
-_GROUPS = frozenset({"tensor", "tile", "system", "array", "prefetch"})
+GROUPS = frozenset({"tensor", "tile", "system", "array", "prefetch"})
+"""Parts of the language that are objects with operators of their own."""

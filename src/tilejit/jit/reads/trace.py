@@ -70,6 +70,8 @@ class Trace:
         """Digest of the specialised text, once there is one."""
         self.assigned: dict[tuple[int, str], bool] = {}
         """Of each name of the language that is used: whether somebody assigned it."""
+        self.groups: dict[int, tuple[types.ModuleType, str]] = {}
+        """By the address of a group of operators that no question gave: the module of the language that has it, and its name there."""
 
     def fork(self) -> Trace:
         """A trace that goes on from here by itself; answers stay shared."""
@@ -394,5 +396,5 @@ class Trace:
 
 _COPIED = ("log", "objects", "paths", "changed", "_untracked", "_identities", "_given",
            "_values", "_turns", "_begun", "_plain", "_members", "_told_apart", "_at", "_first",
-           "definitions", "names", "modules", "assigned", "seconds")  # fmt: skip
+           "definitions", "names", "modules", "assigned", "groups", "seconds")  # fmt: skip
 """What traces do not share with those that they are forked from."""

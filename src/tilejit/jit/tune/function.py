@@ -62,6 +62,7 @@ class Variant(NamedTuple):
 class Autotuned(Kernel):
     """A kernel whose compile-time arguments and schedule are chosen by trying them. Called by another kernel, it is a helper with its defaults."""
 
+    __slots__ = ("_bound_as", "_bound_ones", "_decided", "_function", "_known", "_lock", "_parts", "_variants", "definition", "kernel", "options", "space")
     __name__: str
 
     def __init__(self, kernel: JITFunction, space: Space, options: Options) -> None:
@@ -73,6 +74,7 @@ class Autotuned(Kernel):
         self._variants: dict[object, Variant] = {}
         self._known: dict[object, tuple[Variant, Standing]] = {}
         self._decided: dict[str, Record] = {}
+        self._bound_as = None
         self._bound_ones = weakref.WeakSet[Autotuned]()
         self._lock = new_lock()
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilejit.frontend.code_objects import digest_of, nested
 from tilejit.frontend.source import unwrapped
+from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.plain import encode, is_deep, is_plain
 from tilejit.runtime.ranks.codes import is_full
 
@@ -50,7 +51,7 @@ class Measure:
         if isinstance(value, FunctionType):
             return self._again(value) or self._function(value)
         if _is_wrapper(value):
-            return ["wrapped", _kind(value), self._at(self._read(lambda: unwrapped(value)))]
+            return ["wrapped", _kind(value), self._at(self._read(lambda: value.origin() if isinstance(value, ByReference) else unwrapped(value)))]
         if isinstance(value, BuiltinFunctionType | np.ufunc | type | ModuleType):
             return ["named", _kind(value), f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', None) or value.__name__}"]
         return ["object", _kind(value)]

@@ -66,6 +66,10 @@ be the same code too. Comparing and hashing write nothing. Pickling stores the p
 
 class CompiledProgram(NativeCallable):
     __doc__ = describe.docstring(_CLASS_DOC, lambda program: describe.program_text(program.name, program.signatures, program.platform))
+    __slots__ = (
+        "__dict__", "__weakref__",
+        "_again", "_answered", "_artifact", "_forms", "_path", "_program", "_shared", "_stages", "_written", "called", "entries",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -164,7 +168,7 @@ class CompiledProgram(NativeCallable):
         return self.entries[name]
 
     def __getattr__(self, name: str) -> CompiledEntry:
-        entries = cast("dict[str, CompiledEntry]", self.__dict__.get("entries", {}))
+        entries = cast("dict[str, CompiledEntry]", {} if name == "entries" else self.entries)
         if name == "__signature__" and len(entries) == 1:
             return cast("CompiledEntry", describe.python_signature(self.signature))
         if name.startswith("_") or name not in entries:

@@ -50,6 +50,7 @@ class CompiledEntry(NativeCallable):
     """One callable function of a compiled program."""
 
     __doc__ = describe.docstring("One callable function of a compiled program.", lambda entry: describe.entry_text(entry.signature, entry.platform))
+    __slots__ = ("__dict__", "__weakref__", "_calls", "_shared", "_warm", "info", "platform", "runner")
 
     def __init__(self, info: EntryInfo, runner: Runner, platform: str, shared: Shared) -> None:
         self.info = info

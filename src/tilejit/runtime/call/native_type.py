@@ -48,7 +48,7 @@ _spec = _Spec(b"tilejit.runtime.call.native_type.NativeCallable", _SIZE, 0, _DEF
 
 def _make_base() -> type:
     if not supported():
-        return type("NativeCallable", (), {"__module__": __name__})
+        return type("NativeCallable", (), {"__module__": __name__, "__slots__": ()})
     make = ctypes.pythonapi.PyType_FromSpec
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
     return make(ctypes.addressof(_spec))
@@ -81,7 +81,10 @@ def weakly(instance: Callable[..., object]) -> Callable[..., object]:
 
 
 def attach(instance: object, function: int, state: int) -> None:
-    """Call `instance` through the native `function`, which finds its tables at `state`; 0 goes back to `__call__`."""
+    """Call `instance` through the native `function`, which finds its tables at `state`; 0 goes back to `__call__`.
+
+    Whoever holds the tables for it is in a slot of `instance`: what is in its `__dict__` anybody can replace, as `functools.update_wrapper` does.
+    """
     assert supported() and isinstance(instance, NativeCallable)
     ctypes.c_int64.from_address(id(instance) + STATE_AT).value = state
     ctypes.c_int64.from_address(id(instance) + _VECTORCALL_AT).value = function
