@@ -164,7 +164,7 @@ ODD = [
     ("condition of an object", "L = [1]", "3.0 if L else 4.0", ("[1]", "[]"), "m.L.clear()", "m.L.append(1)"),
     ("or of objects", "L = []\nM = [3]", "(L or M)[0]", ("M = [3]", "M = [4]"), "m.L.append(5)", "m.L.clear()"),
     ("name of the language that is assigned", "", "sin", ("", "pl.sin = pl.cos"), "m.OWN = m.pl.sin; m.pl.sin = m.pl.cos", "m.pl.sin = m.OWN"),
-    ("operator of a group under a local name", "", "ops.sin", ("", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),
+    ("operator of a group under a local name", "ROW = 3", "ops.sin", ("ROW = 3", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),
     ("operator of a group in a tuple", "", "(pl.tensor,)[0].sin", ("", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),
     ("operator of a group of the language under a local name", "", "language.tensor.sin", ("", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),
     ("operator of a group beside another of its operators", "", "(pl.tensor.cos if n else ops.sin)", ("", "pl.tensor.sin = pl.tensor.cos"), "m.OWN = m.pl.tensor.sin; m.pl.tensor.sin = m.pl.tensor.cos", "m.pl.tensor.sin = m.OWN"),

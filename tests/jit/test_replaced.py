@@ -278,7 +278,7 @@ def test_a_kernel_that_takes_over_the_attributes_of_another_stays_itself() -> No
             doubled(x, out)
             out[:] = out + 2.0
 
-    kernels = {above: 3, below: 4, pl.jit(above): 3, doubled: 2}
+    kernels: dict[Any, float] = {above: 3, below: 4, pl.jit(cast("Any", above)): 3, doubled: 2}
     x = np.ones((4, 8), np.float32)
     for _ in range(2):
         for kernel, wanted in kernels.items():

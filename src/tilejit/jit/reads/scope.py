@@ -86,6 +86,10 @@ class Reads:
                 return found  # else an object like any other: a method, a dtype of NumPy
         return self.trace.ask("attr", owner, name, path=path)
 
+    def is_language_of(self, owner: object) -> bool:
+        """Whether a value is a module of ours or a group of its operators: what the text of a kernel says of one means its own, whatever was assigned to it."""
+        return is_language(owner) or id(owner) in self.trace.groups
+
     def _is_assigned(self, module: types.ModuleType, name: str) -> bool:
         if (id(module), name) not in self.trace.assigned:
             self._used(module, [name])
@@ -99,11 +103,9 @@ class Reads:
         if not is_language(found):
             return self.trace.ask("chain", self._owner, *path)
         for name in path[1:]:
-            if is_language(found) and self._is_assigned(cast("types.ModuleType", found), name):
-                return MISSING
             try:
-                found = self.trace.ask("attr", found, name) if is_open(found, name) else getattr(found, name)
-            except (TilejitError, AttributeError):
+                found = self.attribute(found, name, ".".join(path))
+            except TilejitError:
                 return MISSING
         return found
 

@@ -147,7 +147,7 @@ class Expressions(Walk):
         if isinstance(value, Static):
             path = dotted(node)
             found = self.reads.attribute(value.value, node.attr, path)
-            if value.local:
+            if value.local and (not self.reads.is_language_of(value.value) or self.reads.is_language_of(found)):
                 return same, Static(found, local=True)
             return self._captured(same, found, node)
         if isinstance(value, Items) and value.keys and not value.is_dict:

@@ -245,15 +245,15 @@ class Specializer:
 
         def key(type: Abstract) -> Hashable:
             if isinstance(type, BufferType):
-                return ("tensor", tuple(dim(extent) for extent in type.shape), type.dtype.name, type.layout)
+                return ("tensor", tuple(map(dim, type.shape)), type.dtype.name, type.layout)
             if isinstance(type, TileType):
-                return ("tile", tuple(dim(extent) for extent in type.shape), type.dtype.name)
+                return ("tile", type.space, tuple(map(dim, type.shape)), tuple(map(dim, type.valid)), type.dtype.name)
             if isinstance(type, Static):
                 identities = tuple(things.setdefault(id(made), len(things)) for made in made_in(type.value))  # which of them are one list
                 return ("static", repr(encode(type.value, self.trace.reference)), identities)
             if isinstance(type, Items):
-                return ("items", type.names, repr(type.keys), *(key(item) for item in type.items))
-            return repr(type)
+                return ("items", type.names, type.is_dict, repr(encode(type.keys, self.trace.reference)), *(key(item) for item in type.items))
+            return type
 
         return [(name, key(type)) for name, type in types.items()]
 

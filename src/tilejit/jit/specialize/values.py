@@ -145,7 +145,7 @@ def same(one: Abstract, other: Abstract) -> bool:
             return one.value is other.value
         return dumps(encode(one.value)) == dumps(encode(other.value))  # as 1 and True are equal in Python
     if isinstance(one, Items) and isinstance(other, Items):
-        return one.keys == other.keys and len(one.items) == len(other.items) and all(map(same, one.items, other.items))
+        return (one.keys, one.is_dict) == (other.keys, other.is_dict) and len(one.items) == len(other.items) and all(map(same, one.items, other.items))
     return one == other
 
 

@@ -168,7 +168,7 @@ class CompiledProgram(NativeCallable):
         return self.entries[name]
 
     def __getattr__(self, name: str) -> CompiledEntry:
-        entries = cast("dict[str, CompiledEntry]", {} if name == "entries" else self.entries)
+        entries = {} if name == "entries" else self.entries
         if name == "__signature__" and len(entries) == 1:
             return cast("CompiledEntry", describe.python_signature(self.signature))
         if name.startswith("_") or name not in entries:
