@@ -286,6 +286,7 @@ CASES: dict[str, Callable[[Bench], str]] = {
     "uncacheable_object": refused(Opaque()),
     "uncacheable_array": refused(np.zeros(20_000, np.float64)),
     "uncacheable_objects": refused(np.array([1, None])),
+    "uncacheable_dates": refused(np.array(["2020-01-01"], "M8[D]")),
     "uncacheable_file": refused(io.StringIO("2.0")),
     "argument_unknown": argument(Opaque()),
     "argument_without_signature": argument(Half()),

@@ -45,12 +45,15 @@ def function_text(function: Callable[..., object]) -> FunctionText:
 
 
 def unwrapped(function: Callable[..., object]) -> Callable[..., object]:
-    """What decorators with `functools.wraps` hide; a function with parameters of its own is none of theirs, whoever it is named after."""
-    return inspect.unwrap(function, stop=_has_own_parameters) if hasattr(function, "__wrapped__") else function
+    """What decorators with `functools.wraps` hide."""
+    return inspect.unwrap(function, stop=_is_named_after_a_kernel) if hasattr(function, "__wrapped__") else function
 
 
-def _has_own_parameters(function: object) -> bool:
-    return isinstance(function, PythonFunction) and not function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+def _is_named_after_a_kernel(function: object) -> bool:
+    """Whether it took the name and the text of documentation of a kernel, `functools.wraps(kernel)`, and is one of its own: it has parameters."""
+    if not isinstance(function, PythonFunction) or function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return False
+    return type(getattr(function, "__wrapped__", None)).__module__.startswith("tilejit.")
 
 
 def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], bool] | None = None) -> FunctionBlock:

@@ -194,7 +194,10 @@ def _content(value: object, depth: int) -> object:
 def _array(value: np.ndarray[Any, Any]) -> object:
     if is_masked(value) or value.dtype.hasobject or value.nbytes > ARRAY_LIMIT:
         raise NotPlain(value)
-    return value[()] if value.ndim == 0 else value.tolist()
+    found = value[()] if value.ndim == 0 else value.tolist()
+    if value.dtype.kind not in "biufcSU":
+        encode(found)  # dates, for one, are not plain
+    return found
 
 
 OPERATIONS: dict[str, Callable[..., object]] = {
