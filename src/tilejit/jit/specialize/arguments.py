@@ -293,5 +293,8 @@ def argument_fields(argument: Argument, dynamic_axes: Collection[int]) -> dict[s
     if isinstance(argument, CompileTime):
         return {"compile-time": "object"}
     if isinstance(argument, Bundle):
-        return {"kind": argument.kind, "keys": list(map(written, argument.keys)), "members": [argument_fields(member, ()) for member in argument.members]}
+        found: dict[str, object] = {"kind": argument.kind, "keys": list(map(written, argument.keys))}
+        if argument.key_class:
+            found["keys of"] = argument.key_class
+        return {**found, "members": [argument_fields(member, ()) for member in argument.members]}
     return {"run-time scalar": argument.dtype.name}

@@ -16,7 +16,7 @@ from tilejit.jit.specialize.calls import Calls
 from tilejit.jit.specialize.dynamic import symbols_of
 from tilejit.jit.specialize.growing import has_no_other_name, makes_container
 from tilejit.jit.specialize.infer import operator
-from tilejit.jit.specialize.iterate import dealt, is_iterable, member_nodes, members_in_order, static_node, without_objects
+from tilejit.jit.specialize.iterate import dealt, is_iterable, keys_of, member_nodes, members_in_order, static_node, without_objects
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.stores import added_to, is_member, put
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, Static, as_local, holds_object, literal, members_of
@@ -75,7 +75,7 @@ class Assignments(Calls):
     def _parts(self, text: ast.expr, value: Abstract, node: ast.expr) -> list[Folded] | None:
         """The members of what is taken apart, with their text; None where they are not known."""
         if isinstance(value, Items) and value.is_dict:
-            return [(static_node(self, key, node), Static(key)) for key in value.keys]
+            return [(static_node(self, key, node), Static(key)) for key in keys_of(self, value, node)]
         if isinstance(value, Items):
             nodes = member_nodes(self, text, value, node)
             if nodes is None and id(node) in self.first:

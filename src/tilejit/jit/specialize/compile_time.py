@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -63,11 +64,15 @@ class Parts:
 
     def _bundle(self, param: JitParam, name: str, value: object) -> Bundle[Any]:
         """A container, whose tensors are parameters of their own."""
+        if (own := _own_way(value)) is not None:
+            what = f"`{param.name}` has tensors in a {type(value).__name__}, whose own `{own}` a kernel would not call"
+            raise ArgumentError(f"{self.definition.label}: {what}", help="pass a plain dict, list or tuple of what it gives")
         kind, keys, items = members_of(value)
+        classes = [type(key).__name__ for key in keys if isinstance(key, int | str) and not is_plain(key)]
         keys = tuple(self._key(param, key) for key in keys)
         names = member_names(self.definition, name, keys or tuple(range(len(items))), self._taken)
         members = [self._member(param, flat, item) for flat, item in zip(names, items, strict=True)]
-        return Bundle(kind, names, tuple(members), keys)
+        return Bundle(kind, names, tuple(members), keys, classes[0] if classes else "")
 
     def _key(self, param: JitParam, key: object) -> object:
         """A key as the body sees it: a plain value."""
@@ -109,6 +114,25 @@ def members_of(value: object) -> tuple[str, tuple[object, ...], tuple[object, ..
         return "dict", tuple(pairs), tuple(pairs.values())
     items = tuple(cast("tuple[object, ...]", value))
     return ("list" if isinstance(value, list) else "tuple"), tuple(getattr(value, "_fields", ())), items
+
+
+_CONTAINERS = (OrderedDict, defaultdict, dict, list, tuple)
+_WAYS = ("__getattribute__", "__getitem__", "__iter__", "__len__", "__contains__", "get", "keys", "values", "items")
+
+
+def _own_way(value: object) -> str | None:
+    """What a container of a class of its own does in another way than the one that the class is derived from; None: nothing that a kernel would do."""
+    classes = type(value).__mro__
+    own = classes[: next((place for place, cls in enumerate(classes) if cls in _CONTAINERS), 0)]
+    found = next((name for name in _WAYS if any(name in vars(cls) for cls in own)), None)
+    if found is None and isinstance(value, tuple):
+        found = next((name for name in getattr(value, "_fields", ()) if not _is_field(own, name)), None)
+    return found
+
+
+def _is_field(classes: Sequence[type], name: str) -> bool:
+    """Whether a name is a field of a named tuple as `collections.namedtuple` makes them."""
+    return type(next((vars(cls)[name] for cls in classes if name in vars(cls)), None)).__name__ == "_tuplegetter"
 
 
 def leaves(value: object, depth: int = 0) -> Iterator[object]:

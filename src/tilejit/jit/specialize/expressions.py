@@ -15,7 +15,7 @@ from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.comprehensions import comprehension, set_of
-from tilejit.jit.specialize.iterate import bundle_node, check_order, member, part_of, spread_out, with_objects
+from tilejit.jit.specialize.iterate import bundle_node, check_order, known_key, member, part_of, spread_out, with_objects
 from tilejit.jit.specialize.mappings import mapping
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, relocated
@@ -197,9 +197,10 @@ class Expressions(Walk):
             return part
         index, place = self._cut(node.slice) if isinstance(value, Static) and isinstance(node.slice, ast.Slice) else self.fold(node.slice)
         same = at(ast.Subscript(base, index, ast.Load()), node)
-        known = isinstance(value, Items) and isinstance(place, Static) and not holds_handle(place.value)
-        if known and (found := member(self, base, cast("Items", value), untyped(cast("Static", place).value), node)) is not None:
-            return found
+        if isinstance(value, Items) and isinstance(place, Static):
+            key = known_key(self, place.value) if value.is_dict else place.value
+            if not holds_handle(key) and (found := member(self, base, value, untyped(key), node)) is not None:
+                return found
         if isinstance(value, Items) and isinstance(place, Static) and isinstance(place.value, int):
             self._check_shape_index(node, place.value, len(value.items))
             if -len(value.items) <= place.value < len(value.items):

@@ -107,7 +107,7 @@ def _taken_apart(
             types[flat] = RuntimeValue(INDEX) if isinstance(part, Extent) else _in_memory(caller, part) if _goes_through_memory(part, helper) else part
             out += [] if isinstance(part, Static) else [item]
         kept.append(types[flat])
-    types[name] = Items(tuple(kept), names, value.keys, value.is_dict)
+    types[name] = replace(value, items=tuple(kept), names=names)
     return out
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
 from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize.effects import acting_calls
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.order import Keep, as_it_stands
@@ -92,7 +93,7 @@ def without_objects(node: ast.expr, value: Abstract) -> ast.expr:
 def member(body: Expressions, node: ast.expr, value: Items, key: object, place: ast.expr) -> Folded | None:
     """`value[key]` of a container, or `value.key` of a named tuple; None: it has no such member that is known here."""
     if value.is_dict:
-        index = next((index for index, known in enumerate(value.keys) if type(known) is type(key) and known == key), None)
+        index = place_of(body, value, key, place)
         if index is None:
             known = ", ".join(map(repr, value.keys))
             raise in_body(ParserTypeError)(f"{ast.unparse(place)}: there is no {key!r}", span=body.definition.span(place), help=f"its keys are {known}")
@@ -107,6 +108,33 @@ def member(body: Expressions, node: ast.expr, value: Items, key: object, place: 
     acts = any(any(acting_calls(other, body.specializer.acting)) for position, other in enumerate(nodes) if position != index)
     text = at(ast.Subscript(at(ast.Tuple(nodes, ast.Load()), place), at(ast.Constant(index), place), ast.Load()), place) if acts else nodes[index]
     return text, value.items[index]
+
+
+def place_of(body: Expressions, value: Items, key: object, place: ast.AST) -> int | None:
+    """Where in a dict a key is, as Python looks for it; None: nowhere."""
+    try:
+        return {known: index for index, known in enumerate(value.keys)}.get(untyped(key))
+    except TypeError as error:
+        help = "numbers, texts and tuples of them can be keys"
+        raise in_body(ParserTypeError)(f"`{ast.unparse(place)}` looks for {key!r} in a dict: {error}", span=body.definition.span(place), help=help) from None
+
+
+def known_key(body: Expressions, key: object) -> object:
+    """A key as it is looked up in a dict that was taken apart: of a text or number of a class of its own what it says, if it is equal to that; else the key."""
+    if not is_handle(key):
+        return key
+    trace = body.specializer.trace
+    said = trace.ask("content", key)
+    return said if type(said) in (int, str) and trace.ask("operator", "Eq", key, said) is True else key
+
+
+def keys_of(body: Expressions, value: Items, place: ast.AST) -> tuple[object, ...]:
+    """The keys of a dict that was taken apart, as the kernel may have them."""
+    if value.key_class:
+        what = f"the keys of a dict with tensors in it are of the class {value.key_class}, whose members a kernel gets from no such dict"
+        help = "go through the class and look each member up, or pass a dict with plain texts or numbers as keys"
+        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(place), help=help)
+    return value.keys
 
 
 def part_of(body: Expressions, node: ast.expr, value: Items, index: ast.Slice, place: ast.expr) -> Folded | None:
@@ -211,7 +239,7 @@ def _members(body: Expressions, text: ast.expr, value: Abstract, node: ast.expr)
         return members_in_order(body, value, node)
     if isinstance(value, Items):
         if value.is_dict:
-            return [(static_node(body, key, node), Static(key)) for key in value.keys]
+            return [(static_node(body, key, node), Static(key)) for key in keys_of(body, value, node)]
         if (nodes := member_nodes(body, text, value, node)) is None and id(node) in body.first:
             nodes = member_nodes(body, body.named_first(text, value), value, node)
         return list(zip(nodes, value.items, strict=True)) if nodes is not None else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from tilejit.errors import UnsupportedFeatureError, in_body
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.typed import untyped
-from tilejit.jit.specialize.iterate import member_nodes, static_node
+from tilejit.jit.specialize.iterate import keys_of, known_key, member_nodes, place_of, static_node
 from tilejit.jit.specialize.nodes import at
 from tilejit.jit.specialize.values import UNKNOWN, Items, Static
 
@@ -48,6 +48,8 @@ def pairs(body: Expressions, node: ast.expr) -> list[tuple[Folded, Folded]] | No
         rows = [(key, trace.ask("item", value.value, key)) for key in keys]
         return [((static_node(body, key, node), Static(key)), (static_node(body, item, node), Static(item))) for key, item in rows]
     found = members(body, text, value, node) if isinstance(value, Items) or (isinstance(value, Static) and isinstance(value.value, dict)) else None
+    if found is not None and isinstance(value, Items):
+        keys_of(body, value, node)
     return [((static_node(body, key, node), Static(key)), item) for key, item in found.items()] if found is not None else None
 
 
@@ -81,9 +83,12 @@ def dict_view(body: Expressions, text: ast.expr, value: Items, method: str, plac
         return None
     if method == "get":
         key = body.fold(place.args[0])[1] if len(place.args) in (1, 2) and not place.keywords else UNKNOWN
-        if not isinstance(key, Static) or holds_handle(key.value):
+        if not isinstance(key, Static) or holds_handle(sought := known_key(body, key.value)):
             return None
-        return found[key.value] if key.value in found else body.fold(place.args[1] if len(place.args) == 2 else at(ast.Constant(None), place))
+        index = place_of(body, value, sought, place)
+        return found[value.keys[index]] if index is not None else body.fold(place.args[1] if len(place.args) == 2 else at(ast.Constant(None), place))
+    if method != "values":
+        keys_of(body, value, place)
     keys = [(static_node(body, key, place), Static(key)) for key in found]
     if method == "keys":
         return at(ast.Tuple([key for key, _ in keys], ast.Load()), place), Static(tuple(found))

@@ -73,6 +73,8 @@ class Bundle(Generic[Member]):
     members: tuple[Member, ...]
     keys: tuple[object, ...] = ()
     """Of a dict; the fields of a named tuple."""
+    key_class: str = ""
+    """The class of keys that are texts or numbers of a class of their own, such as members of an enum: the kernel looks them up by what they say."""
 
 
 @dataclass(frozen=True, slots=True)

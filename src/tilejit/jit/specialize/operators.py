@@ -15,7 +15,7 @@ from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.plain import is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.expressions import Expressions
-from tilejit.jit.specialize.iterate import check_order
+from tilejit.jit.specialize.iterate import check_order, known_key, place_of
 from tilejit.jit.specialize.nodes import at, evaluated
 from tilejit.jit.specialize.owned import kind_of, taken_over
 from tilejit.jit.specialize.typed import operated
@@ -84,7 +84,7 @@ class Operators(Expressions):
             raise self.located(UnsupportedFeatureError(what, help="compare lists: list(…) of each side"), node)
         new = at(ast.Compare(folded[0][0], list(node.ops)[: len(folded) - 1], [item for item, _ in folded[1:]]), node)
         statics = [value for _, value in folded if isinstance(value, Static)]
-        if len(node.ops) == 1 and (decided := _decided(node.ops[0], folded[0][1], folded[1][1])) is not None:
+        if len(node.ops) == 1 and (decided := self._decided(node, folded[0][1], folded[1][1])) is not None:
             return new, Static(decided)
         if len(statics) != len(folded):
             sides = [self.opened(value) for _, value in folded]
@@ -92,6 +92,16 @@ class Operators(Expressions):
             return new, functools.reduce(infer.chained, parts)
         by_identity = any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)  # of which the text, where names are bound anew, says nothing
         return new, Static(result, local=not by_identity and any(value.local for value in statics))
+
+    def _decided(self, node: ast.Compare, left: Abstract, right: Abstract) -> bool | None:
+        """`bias is None` of something that exists at run time, and `"q" in weights`: known while compiling."""
+        op = node.ops[0]
+        if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, Static) and right.value is None and not isinstance(left, Static | Unknown):
+            return isinstance(op, ast.IsNot)
+        if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Static) and isinstance(right, Items) and right.is_dict:
+            key = known_key(self, left.value)
+            return None if holds_handle(key) else (place_of(self, right, key, node) is not None) is isinstance(op, ast.In)
+        return None
 
     def logical(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.BoolOp)
@@ -156,12 +166,3 @@ def _truths(node: ast.expr) -> Iterator[ast.expr]:
 def _is_view(node: ast.expr, text: ast.expr) -> bool:
     """Whether `w.keys()` became a tuple, which is equal to other things than Python's."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "values", "items") and isinstance(text, ast.Tuple)
-
-
-def _decided(op: ast.cmpop, left: Abstract, right: Abstract) -> bool | None:
-    """`bias is None` of something that exists at run time, and `"q" in weights`: known while compiling."""
-    if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, Static) and right.value is None and not isinstance(left, Static | Unknown):
-        return isinstance(op, ast.IsNot)
-    if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Static) and isinstance(right, Items) and right.is_dict and not holds_handle(left.value):
-        return (left.value in right.keys) is isinstance(op, ast.In)
-    return None

@@ -185,7 +185,7 @@ class Specializer:
     def _entry_type(self, param: JitParam, name: str, meta: ArgumentMeta, types: dict[str, Abstract]) -> Abstract:
         if isinstance(meta, Bundle):
             items = [self._entry_type(param, flat, member, types) for flat, member in zip(meta.names, meta.members, strict=True)]
-            types[name] = Items(tuple(items), meta.names, meta.keys, meta.kind == "dict")
+            types[name] = Items(tuple(items), meta.names, meta.keys, meta.kind == "dict", meta.key_class)
         elif isinstance(meta, Constant):
             types[name] = declared(meta.value, param.dtype if param.kind == "scalar" else None)
         elif isinstance(meta, CompileTime):
@@ -252,7 +252,7 @@ class Specializer:
                 identities = tuple(things.setdefault(id(made), len(things)) for made in made_in(type.value))  # which of them are one list
                 return ("static", repr(encode(type.value, self.trace.reference)), identities)
             if isinstance(type, Items):
-                return ("items", type.names, type.is_dict, repr(encode(type.keys, self.trace.reference)), *(key(item) for item in type.items))
+                return ("items", type.names, type.is_dict, type.key_class, repr(encode(type.keys, self.trace.reference)), *(key(item) for item in type.items))
             return type
 
         return [(name, key(type)) for name, type in types.items()]

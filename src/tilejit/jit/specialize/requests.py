@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from tilejit.dtypes import FP32, INT8
 from tilejit.errors import ShapeError, TilejitError
@@ -125,7 +126,7 @@ def _ranks(arguments: Mapping[str, Argument]) -> dict[str, int]:
 def _meta(specializer: Specializer, name: str, argument: Argument, ranks: Mapping[str, int]) -> ArgumentMeta:
     if isinstance(argument, Bundle):
         members = [_meta(specializer, flat, member, ranks) for flat, member in zip(argument.names, argument.members, strict=True)]
-        return Bundle(argument.kind, argument.names, tuple(members), argument.keys)
+        return replace(cast("Bundle[ArgumentMeta]", argument), members=tuple(members))
     return _tensor_meta(specializer, name, argument, ranks) if isinstance(argument, TensorArgument) else argument
 
 

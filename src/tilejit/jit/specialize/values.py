@@ -59,6 +59,8 @@ class Items:
     keys: tuple[object, ...] = ()
     """Of a dict; the fields of a named tuple."""
     is_dict: bool = False
+    key_class: str = ""
+    """As in `Bundle`: the keys are not all that the kernel would get of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,8 @@ def same(one: Abstract, other: Abstract) -> bool:
             return one.value is other.value
         return dumps(encode(one.value)) == dumps(encode(other.value))  # as 1 and True are equal in Python
     if isinstance(one, Items) and isinstance(other, Items):
-        return (one.keys, one.is_dict) == (other.keys, other.is_dict) and len(one.items) == len(other.items) and all(map(same, one.items, other.items))
+        kinds = [(value.keys, value.is_dict, value.key_class, len(value.items)) for value in (one, other)]
+        return kinds[0] == kinds[1] and all(map(same, one.items, other.items))
     return one == other
 
 

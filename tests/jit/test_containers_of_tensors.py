@@ -1,0 +1,212 @@
+"""Dicts, lists and named tuples with tensors in them: keys that are members of enums, classes that decide themselves what an item is."""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tilejit.errors import ArgumentError, ParserTypeError, TilejitError, UnsupportedFeatureError
+
+X = np.full((2, 3), 2, np.float32)
+Y = np.full((2, 3), 3, np.float32)
+
+
+class Part(enum.StrEnum):
+    QUERY = "query"
+    KEY = "key"
+
+
+class Axis(enum.IntEnum):
+    ROW = 0
+    COLUMN = 1
+
+
+@pl.jit
+def by_members(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = w[Part.QUERY] + 10.0 * w[Part.KEY]
+
+
+@pl.jit
+def by_loop(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        total = w[Part.KEY] * 0.0
+        for part in Part:
+            total = total + w[part] * (10.0 if part is Part.KEY else 1.0)
+        out[:] = total
+
+
+@pl.jit
+def by_get(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = w.get(Part.QUERY) + (10.0 * w[Part.KEY] if Part.KEY in w and Axis.ROW not in w else 0.0)
+
+
+@pl.jit
+def by_number(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = w[Axis.ROW] + 10.0 * w[Axis.COLUMN]
+
+
+@pytest.mark.parametrize("kernel", [by_members, by_loop, by_get])
+@pytest.mark.parametrize("keys", [("query", "key"), tuple(Part)])
+def test_members_of_an_enum_are_looked_up_by_what_they_say(kernel: Callable[..., np.ndarray[Any, Any]], keys: tuple[str, str]) -> None:
+    np.testing.assert_array_equal(kernel(dict(zip(keys, (X, Y), strict=True))), X + 10 * Y)
+
+
+@pytest.mark.parametrize("keys", [(0, 1), tuple(Axis), (False, True), (0.0, np.int64(1))])
+def test_numbers_are_looked_up_as_python_does(keys: tuple[Any, Any]) -> None:
+    np.testing.assert_array_equal(by_number(dict(zip(keys, (X, Y), strict=True))), X + 10 * Y)
+
+
+@pl.jit
+def items(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        total = w[Part.KEY] * 0.0
+        for part, tensor in w.items():
+            total = total + tensor * (10.0 if part is Part.KEY else 1.0)
+        out[:] = total
+
+
+@pl.jit
+def keys(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        total = w[Part.KEY] * 0.0
+        for part in w:
+            total = total + w[part]
+        out[:] = total
+
+
+@pl.jit
+def unpacked(w: Any, out: pl.Out[pl.Tensor]):
+    first, _second = w
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = w[first]
+
+
+@pl.jit
+def copied(w: Any, out: pl.Out[pl.Tensor]):
+    more = {**w, "more": w[Part.KEY]}
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for part in more:
+            out[:] = more[part]
+
+
+@pl.jit
+def values(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        total = w[Part.KEY] * float(len(w))
+        for tensor in w.values():
+            total = total + tensor
+        out[:] = total
+
+
+def test_a_kernel_gets_no_members_of_an_enum_from_the_keys_of_such_a_dict() -> None:
+    members = {Part.QUERY: X, Part.KEY: Y}
+    np.testing.assert_array_equal(values(members), X + 3 * Y)
+    for kernel in (items, keys, unpacked, copied):
+        with pytest.raises(UnsupportedFeatureError, match="of the class Part"):
+            kernel(members)
+    texts = {"query": X, "key": Y}
+    np.testing.assert_array_equal(items(texts), X + Y)  # of these neither is the member
+    np.testing.assert_array_equal(keys(texts), X + Y)
+    for kernel in (items, keys):
+        with pytest.raises(UnsupportedFeatureError):
+            kernel(members)
+
+
+class Scaled(dict[str, Any]):
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(name) * 2
+
+
+class Ring(list[Any]):
+    def __getitem__(self, index: Any) -> Any:
+        return super().__getitem__((index + 1) % len(self))
+
+
+class Layer(NamedTuple):
+    weight: Any
+    scale: Any
+
+    def both(self) -> Any:
+        return self.weight
+
+
+class Halved(Layer):
+    @property
+    def scale(self) -> Any:
+        return 0.5
+
+
+class Named(dict[str, Any]):
+    """Adds to a dict, and changes nothing of it."""
+
+    label = "weights"
+
+
+@pl.jit
+def taken(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = w["a"] * 1.0
+
+
+@pl.jit
+def first(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = w[0] * 1.0
+
+
+@pl.jit
+def field(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = w.weight * w.scale
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given", "own"),
+    [
+        (taken, Scaled(a=X), "__getitem__"),
+        (taken, {"a": X, "b": Scaled(a=X)}, "__getitem__"),
+        (first, Ring([X, Y]), "__getitem__"),
+        (field, Halved(X, 2.0), "scale"),
+    ],
+)
+def test_containers_that_decide_themselves_what_an_item_is_are_refused(kernel: Callable[..., object], given: object, own: str) -> None:
+    with pytest.raises(ArgumentError, match=f"whose own `{own}` a kernel would not call"):
+        kernel(given)
+
+
+def test_containers_of_a_class_of_their_own_that_are_like_others_are_taken() -> None:
+    for made in (Named(a=X), OrderedDict(a=X), defaultdict(list, a=X)):
+        np.testing.assert_array_equal(taken(made), X)
+    np.testing.assert_array_equal(field(Layer(X, 2.0)), 2 * X)
+
+
+ROW = np.int64(1)
+
+
+@pl.jit
+def there(x: pl.Tensor, w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * (5.0 if ROW in w else 7.0)
+
+
+@pl.jit
+def unhashable(x: pl.Tensor, w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * (5.0 if w.get([1]) is None else 7.0)
+
+
+def test_a_dict_is_looked_into_by_hash_as_in_python() -> None:
+    np.testing.assert_array_equal(there(X, {(1,): X, (2,): X}), 7 * X)
+    np.testing.assert_array_equal(there(X, {1: X}), 5 * X)
+    with pytest.raises(ParserTypeError, match="unhashable") as caught:
+        unhashable(X, {(1,): X})
+    assert isinstance(caught.value, TilejitError) and caught.value.span is not None
