@@ -210,3 +210,69 @@ def test_a_dict_is_looked_into_by_hash_as_in_python() -> None:
     with pytest.raises(ParserTypeError, match="unhashable") as caught:
         unhashable(X, {(1,): X})
     assert isinstance(caught.value, TilejitError) and caught.value.span is not None
+
+
+class Everything:
+    """Answers to every name, and can be called."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Everything()
+
+    def __call__(self) -> float:
+        return 1.0
+
+
+class Growing(dict[str, Any]):
+    """A name that it does not have becomes a member."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self.setdefault(name, Growing())
+
+
+@pl.jit
+def beside(x: pl.Tensor, option: pl.constexpr, out: pl.Out[pl.Tensor]):  # type: ignore[valid-type]
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * 2.0
+
+
+def test_objects_that_answer_to_every_name_are_no_arrays() -> None:
+    options = Growing(a=1)
+    for option in (Everything(), options):
+        for _ in range(3):
+            np.testing.assert_array_equal(beside(X, option), 2 * X)
+    assert dict(options) == {"a": 1}, "nobody asks a dict for what it does not have"
+
+
+def test_containers_without_end_are_refused() -> None:
+    endless: list[Any] = [X]
+    endless.append(endless)
+    deep: Any = 1.0
+    for _ in range(3000):
+        deep = (deep,)
+    for value in (endless, deep):
+        with pytest.raises(TilejitError, match=r"without end|too deep"):
+            beside(X, value)
+
+
+class Config:
+    a = 1
+
+
+CONFIG = Config()
+
+
+@pl.jit.inline
+def converted(x, v):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+    return pl.cast(x, v)
+
+
+@pl.jit
+def wrongly(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = converted(x, (CONFIG, x))
+
+
+def test_an_object_in_the_place_of_a_data_type_is_named() -> None:
+    with pytest.raises(TilejitError) as caught:
+        wrongly(X, np.zeros_like(X))
+    assert caught.value.span is not None

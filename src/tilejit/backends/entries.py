@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 
-from tilejit.errors import InternalError, TilejitError
+from tilejit.errors import TilejitError, UnsupportedFeatureError
 from tilejit.passes import cost, pipeline
 from tilejit.passes.in_place import in_place_pairs
 from tilejit.runtime.artifact.sections import EntryInfo
@@ -67,7 +67,8 @@ def declared_params(function: d.FuncOp) -> list[ParamInfo]:
             case BufferType() as type:
                 out.append(ParamInfo(name, direction, type.dtype, type.shape))
             case type:
-                raise InternalError(f"parameter {name} of {function.symbol} is a {type}")
+                what = f"`{function.symbol}` is called from outside, and its parameter `{name}` is a {type}: only tensors and scalars come from there"
+                raise UnsupportedFeatureError(what, span=function.span, help="take a pl.Tensor, and load the tile from it")
     return out
 
 

@@ -37,7 +37,7 @@ from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.program import Function
 from tilejit.types.annotations import DynVar
 from tilejit.types.enums import SplitMode
-from tilejit.types.values import BufferType, ValueType
+from tilejit.types.values import BufferType, TileType, Valid, ValueType
 
 
 @dataclass(slots=True)
@@ -85,6 +85,14 @@ class ProgramScope(Protocol):
 
     def symbol(self, symbol: DynVar) -> str:
         """The name of a dynamic extent in this program."""
+        ...
+
+    def given(self, function: str, param: str, type: TileType) -> TileType:
+        """The type of a parameter, with the valid region that its tiles have."""
+        ...
+
+    def gives(self, function: str, param: str, valid: Valid, site: Span) -> bool:
+        """Let a function be read for tiles with this valid region; False: it was read elsewhere."""
         ...
 
 

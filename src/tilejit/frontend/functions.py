@@ -104,6 +104,8 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
         place = node.args[position] if position < len(node.args) and not isinstance(node.args[position], ast.Starred) else node
         what = f"parameter `{name}` of `{function.symbol}`"
         operands.append(_argument(ctx, what, type, function.directions[position], arg, symbols, place))
+        if isinstance(type, TileType):
+            _match_valid(ctx, function.symbol, name, type, operands[-1], place)
         if operands[-1] is not arg and ("param", position) in (returned_items(function) or ()):
             ctx.aliases.copied(operands[-1], arg)
     operands += ranks.groups_of(ctx, function, names, operands, node)
@@ -178,6 +180,9 @@ def _argument(ctx: Context, what: str, type: ValueType, direction: str, arg: obj
                 message = f"{what} is written and needs a tensor in memory, got the result of an operator"
                 refusal = ParserTypeError(message, span=ctx.span(node), help="pass pl.create_tensor(…)")
                 raise ctx.aliases.needs_memory(arg, refusal) if isinstance(node, ast.Name | ast.Subscript) else refusal  # what has no name is written in vain
+            if not own.fully_valid:
+                message = f"{what} takes a tensor in memory, which has no valid region of its own, got {own}"
+                ctx.fail(UnsupportedFeatureError, message, node, help="pass the part that is valid, x[0:rows, 0:columns], or call an inline function")
             arg = buffers.spill(ctx, arg)
     elif own.level != "tile":
         ctx.fail(ParserTypeError, f"{what} takes a tile, got {own}", node, help="bring it into a tile with pl.load first")
@@ -221,6 +226,21 @@ def _match_type(ctx: Context, what: str, type: ValueType, arg: SSAValue, symbols
         if same is None:
             left = ctx.builder.dim(first[1], first[2]) if first is not None else ctx.index(wanted)
             ctx.builder.check(left, ctx.builder.dim(arg, axis), f"{what}, dim {axis}")
+
+
+def _match_valid(ctx: Context, function: str, name: str, type: TileType, arg: SSAValue, node: ast.AST) -> None:
+    """Let a function be read for the valid region of a tile that it is given; one that was read elsewhere takes those of its annotations only."""
+    own = d.shaped_type(arg)
+    wrong = [axis for axis, (wanted, got) in enumerate(zip(type.valid, own.valid, strict=True)) if isinstance(wanted, int) and wanted != got]
+    if not wrong or ctx.program.gives(function, name, own.valid, ctx.span(node)):
+        return
+    for axis in wrong:
+        wanted, got, what = type.valid[axis], own.valid[axis], f"parameter `{name}` of `{function}`"
+        if isinstance(got, int):
+            message = f"{what} is a tile that is valid up to {wanted} in dim {axis}, got {got}"
+            help = f"say so in its annotation, pl.TileView(valid_shape=[{', '.join(map(str, own.valid))}]), or make `{function}` an inline function"
+            ctx.fail(ShapeError, message, node, where=[f"argument: {own}", f"parameter: {type}"], help=help)
+        ctx.builder.check(ctx.index(wanted), ctx.builder.valid(arg, axis), f"the valid region of {what}, dim {axis}")
 
 
 def _substituted(type: ValueType, symbols: Mapping[str, tuple[Dim, SSAValue, int]]) -> ValueType:

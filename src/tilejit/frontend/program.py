@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -19,6 +19,7 @@ from tilejit.frontend.values import InlineFunction, SelfReference
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Function, Program
 from tilejit.types.annotations import DynVar
+from tilejit.types.values import ANY, TileType, Valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,16 @@ def build_program(
     launched: frozenset[str] = frozenset(),
 ) -> Program:
     """The program of these functions, in this order; module-level functions that they call come first."""
-    builder = ProgramBuilder(functions, symbols, recorder, owner, launched)
-    for source in functions:
-        if source.kind != "inline":
-            builder.resolve(source.name, span_of(source.node, source.source, source.name))
-    program = builder.program(name)
+
+
+    def read(regions: Regions) -> Program:
+        builder = ProgramBuilder(functions, symbols, recorder, owner, launched, regions)
+        for source in functions:
+            if source.kind != "inline":
+                builder.resolve(source.name, span_of(source.node, source.source, source.name))
+        return builder.program(name)
+
+    program = _with_regions(read)
     called = {op.callee.data for op in program.module.walk() if isinstance(op, d.CallOp)}
     for entry in program.entries.values():
         check_outputs(entry)
@@ -67,9 +73,37 @@ def build_program(
 
 def build_function(source: FunctionSource) -> Function:
     """A module-level function, with the functions it calls."""
-    builder = ProgramBuilder([source])
-    builder.resolve(source.name, span_of(source.node, source.source, source.name))
-    return Function(builder.program(source.name), source.name)
+
+
+    def read(regions: Regions) -> Program:
+        builder = ProgramBuilder([source], regions=regions)
+        builder.resolve(source.name, span_of(source.node, source.source, source.name))
+        return builder.program(source.name)
+
+    return Function(_with_regions(read), source.name)
+
+
+Regions = Mapping[tuple[str, str], Valid]
+"""The valid regions of tiles that functions are given, by function and parameter, where an annotation says otherwise."""
+
+
+class _OtherRegion(UnsupportedFeatureError):
+    """The program is to be read again: a function is given a tile with another valid region than it was read for."""
+
+    def __init__(self, place: tuple[str, str], valid: Valid, span: Span) -> None:
+        super().__init__(f"`{place[1]}` of `{place[0]}` is given tiles with other valid regions", span=span)
+        self.place, self.valid = place, valid
+
+
+def _with_regions(read: Callable[[Regions], Program]) -> Program:
+    """A program in which every function was read for the valid regions of the tiles that it is given."""
+    regions: dict[tuple[str, str], Valid] = {}
+    while True:
+        try:
+            return read(regions)
+        except _OtherRegion as found:
+            before = regions.get(found.place, found.valid)
+            regions[found.place] = tuple(own if own == other and isinstance(own, int) else ANY for own, other in zip(before, found.valid, strict=True))
 
 
 class ProgramBuilder:
@@ -82,8 +116,10 @@ class ProgramBuilder:
         recorder: Recorder | None = None,
         owner: type | None = None,
         launched: frozenset[str] = frozenset(),
+        regions: Regions | None = None,
     ) -> None:
         self.recorder = recorder
+        self._regions = regions or {}
         self.launched = launched
         """Functions that a host function starts on ranks."""
         self._sources = {source.name: source for source in functions}
@@ -132,6 +168,16 @@ class ProgramBuilder:
             self._built[name] = FunctionReader(self, source, SelfReference(frozenset(self._sources), self._owner)).read()
             self._reading.pop()
         return self._built[name]
+
+    def given(self, function: str, param: str, type: TileType) -> TileType:
+        """The type of a parameter, with the valid region that its tiles have."""
+        return type.with_valid(self._regions.get((function, param), type.valid))
+
+    def gives(self, function: str, param: str, valid: Valid, site: Span) -> bool:
+        """Let a function be read for tiles with this valid region; False: it was read elsewhere."""
+        if function in self._sources:
+            raise _OtherRegion((function, param), valid, site)
+        return False
 
     def is_entry(self, source: FunctionSource) -> bool:
         """Whether a function is called from outside: its windows then tell their groups themselves, others are told by their callers."""

@@ -26,7 +26,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.transfers import core_of_kind, transfer_of
 from tilejit.types.annotations import CommCtx, DynExpr, DynVar, TensorAnnotation, WindowAnnotation
-from tilejit.types.values import ANY, ArrayType, BufferType, Dim, ScalarType, ShapedType
+from tilejit.types.values import ANY, ArrayType, BufferType, Dim, ScalarType, ShapedType, TileType
 
 if TYPE_CHECKING:
     from tilejit.frontend.program import FunctionSource, ProgramBuilder
@@ -141,6 +141,8 @@ class FunctionReader:
             if isinstance(type, ArrayType):
                 help = "create it inside with pl.array.create, or pass a tensor"
                 raise ParserTypeError(f"parameter `{arg.arg}` is an on-core array, which cannot cross into a function", span=span, help=help)
+            if isinstance(type, TileType):
+                type = self.program.given(self.source.name, arg.arg, type)
             out.append(ParamSpec(arg.arg, type, direction, isinstance(annotation, WindowAnnotation)))
             if annotation is CommCtx:
                 self.contexts.add(arg.arg)

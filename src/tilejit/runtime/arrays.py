@@ -6,7 +6,7 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -154,17 +154,29 @@ def view_of(value: object) -> ArrayView | None:
         return ArrayView(value, "device", tuple(value.shape), contiguous_strides(value.shape), value.dtype, value.data_ptr, True, value.device)
     if isinstance(value, np.generic):
         return None
-    if hasattr(value, "__array_interface__"):
+    if isinstance(value, _NO_ARRAYS):
+        return None
+    if described(value, "__array_interface__") is not None:
         return _numpy_view(np.asarray(value), value, "other")
-    if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack_device__"):
+    if described(value, "__cuda_array_interface__") is not None or hasattr(type(value), "__dlpack_device__"):
         from tilejit.runtime.cuda import arrays as device_arrays
 
         found = device_arrays.view_of(value)
         if found is not None:
             return found
-    if hasattr(value, "__dlpack__"):
+    if hasattr(type(value), "__dlpack__"):
         return _numpy_view(np.from_dlpack(cast("np.ndarray", value)), value, "other")
     return None
+
+
+_NO_ARRAYS = (dict, list, tuple, str, bytes, set, frozenset)
+"""What is no array whatever it answers: of some dicts an attribute that they lack is a new member."""
+
+
+def described(value: object, name: str) -> dict[str, Any] | None:
+    """What an object says of its memory by a protocol of NumPy's; None where it says nothing: some answer to every name."""
+    found: object = getattr(value, name, None)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) and "typestr" in found else None
 
 
 def devices_of(values: Iterable[object]) -> tuple[str, ...]:
@@ -181,7 +193,7 @@ def _device_of(value: object) -> str:
         found = torch.device_of(value)
         if found is not None:
             return found
-    if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack_device__"):
+    if not isinstance(value, _NO_ARRAYS) and (described(value, "__cuda_array_interface__") is not None or hasattr(type(value), "__dlpack_device__")):
         from tilejit.runtime.cuda import arrays as device_arrays
 
         return device_arrays.device_of(value)

@@ -3,7 +3,7 @@
     internal i64 @name(ptr args, ptr context, ptr arena, i64 block, i64 blocks)
 
 A kernel can so be handed to another thread with its arguments and a block number. Returned tensors that are no parameters come
-back through slots after the arguments, together with the new top of the arena they lie in.
+back through slots after the arguments, together with the new top of the arena they lie in. Behind the slots of a tile stand its valid extents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilejit.backends.cpu.teams import fibers, team
 from tilejit.runtime.call.abi import TensorSlots
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.names import spelled
-from tilejit.types.values import ScalarType, ShapedType
+from tilejit.types.values import ScalarType, ShapedType, TileType, ValueType
 
 
 def internal_name(function: str) -> str:
@@ -31,14 +31,14 @@ def internal_name(function: str) -> str:
 def bind_parameters(f: FunctionWriter, function: d.FuncOp, args: Value) -> int:
     """Give every parameter its storage; returns the first slot after them."""
     slot = 0
-    strided = f.unit.strided.get(function.symbol, set())
+    strided, partly = (found.get(function.symbol, set()) for found in (f.unit.strided, f.unit.partly))
     for position, param in enumerate(function.body.block.args):
-        storage, slot = _parameter(f, param, args, slot, position in strided)
+        storage, slot = _parameter(f, param, args, slot, position in strided, position in partly)
         f.values[param] = storage
     return slot
 
 
-def _parameter(f: FunctionWriter, param: SSAValue, args: Value, slot: int, strided: bool) -> tuple[Storage, int]:
+def _parameter(f: FunctionWriter, param: SSAValue, args: Value, slot: int, strided: bool, partly: bool) -> tuple[Storage, int]:
     e = f.e
     type = d.type_of(param)
     if isinstance(type, ScalarType):
@@ -53,7 +53,15 @@ def _parameter(f: FunctionWriter, param: SSAValue, args: Value, slot: int, strid
         shape.append(extent)
     strides = [e.load("i64", e.offset(args, slots.stride(axis), "i64"), 8) for axis in range(type.rank)] if strided else row_major(e, shape)
     pointer = e.load("ptr", e.offset(args, slots.address, "i64"), 8)
-    return Array(pointer, type.dtype, tuple(shape), tuple(strides), tuple(shape), f.tokens(param)), slots.end
+    return Array(pointer, type.dtype, tuple(shape), tuple(strides), _valid(f, type, shape, args, slots, partly), f.tokens(param)), slot + _width(type)
+
+
+def _valid(f: FunctionWriter, type: ShapedType, shape: Sequence[Index], args: Value, slots: TensorSlots, partly: bool) -> tuple[Index, ...]:
+    """The valid extents of a tile; `partly`: they need not be those of its type."""
+    if not isinstance(type, TileType):
+        return tuple(shape)
+    known = [None if partly or not isinstance(dim, int) else dim for dim in type.valid]
+    return tuple(f.e.load("i64", f.e.offset(args, slots.end + axis, "i64"), 8) if dim is None else dim for axis, dim in enumerate(known))
 
 
 def returned(function: d.FuncOp) -> list[SSAValue]:
@@ -81,14 +89,19 @@ def _put(f: FunctionWriter, storage: Storage, value: SSAValue, args: Value, slot
         e.store(to_memory(e, type.dtype, storage), e.offset(args, slot, "i64"), 8)
         return slot + 1
     e.store(storage.pointer, e.offset(args, slot, "i64"), 8)
-    for i, item in enumerate((*storage.shape, *storage.strides)):
+    for i, item in enumerate((*storage.shape, *storage.strides, *(storage.valid if isinstance(type, TileType) else ()))):
         e.store(e.i64(item), e.offset(args, slot + 1 + i, "i64"), 8)
-    return slot + 1 + 2 * storage.rank
+    return slot + _width(type)
 
 
 def _slots(values: Sequence[SSAValue]) -> int:
-    types = [d.type_of(value) for value in values]
-    return sum(1 + 2 * type.rank if isinstance(type, ShapedType) else 1 for type in types)
+    return sum(_width(d.type_of(value)) for value in values)
+
+
+def _width(type: ValueType) -> int:
+    if not isinstance(type, ShapedType):
+        return 1
+    return TensorSlots(0, type.rank).end + (type.rank if isinstance(type, TileType) else 0)
 
 
 def write_call(f: FunctionWriter, op: d.CallOp) -> None:
@@ -104,15 +117,16 @@ def write_call(f: FunctionWriter, op: d.CallOp) -> None:
     if not results:
         return
     slot = _slots(list(op.args))
+    partly = any(_is_partly(f, arg, param) for arg, param in zip(op.args, callee.body.block.args, strict=True))
     for result, inner in zip(op.results, results, strict=True):
-        storage, slot = _result(f, result, inner, block, slot)
+        storage, slot = _result(f, result, inner, block, slot, partly)
         f.values[result] = storage
     f.top = e.load("ptr", e.offset(block, slot, "i64"), 8)
 
 
-def _result(f: FunctionWriter, result: SSAValue, inner: SSAValue, block: Value, slot: int) -> tuple[Storage, int]:
+def _result(f: FunctionWriter, result: SSAValue, inner: SSAValue, block: Value, slot: int, partly: bool) -> tuple[Storage, int]:
     if isinstance(d.type_of(inner), ScalarType):
-        return _parameter(f, result, block, slot, strided=False)
+        return _parameter(f, result, block, slot, strided=False, partly=False)
     e = f.e
     type = d.shaped_type(result)
     slots = TensorSlots(slot, type.rank)
@@ -120,7 +134,15 @@ def _result(f: FunctionWriter, result: SSAValue, inner: SSAValue, block: Value, 
     pointer = e.load("ptr", e.offset(block, slots.address, "i64"), 8)
     whole = isinstance(inner.owner, d.CreateOp)
     strides = row_major(e, shape) if whole else tuple(e.load("i64", e.offset(block, slots.stride(axis), "i64"), 8) for axis in range(type.rank))
-    return Array(pointer, type.dtype, shape, strides, shape, f.tokens(result)), slots.end
+    return Array(pointer, type.dtype, shape, strides, _valid(f, type, shape, block, slots, partly), f.tokens(result)), slot + _width(type)
+
+
+def _is_partly(f: FunctionWriter, arg: SSAValue, param: SSAValue) -> bool:
+    """Whether an argument has other valid extents than the type of its parameter knows."""
+    type, storage = d.type_of(param), f.get(arg)
+    if not isinstance(type, TileType) or not isinstance(storage, Array):
+        return False
+    return any(isinstance(dim, int) and dim != own for dim, own in zip(type.valid, storage.valid, strict=True))
 
 
 def _argument_block(f: FunctionWriter, callee: str, args: Sequence[SSAValue], results: Sequence[SSAValue]) -> Value:
@@ -128,10 +150,12 @@ def _argument_block(f: FunctionWriter, callee: str, args: Sequence[SSAValue], re
     count = _slots(args) + _slots(results) + 1
     block = f.e.alloca(f"[{count} x i64]", 16)
     slot = 0
-    for position, arg in enumerate(args):
+    for position, (arg, param) in enumerate(zip(args, f.unit.program.functions[callee].body.block.args, strict=True)):
         storage = f.get(arg)
         if isinstance(storage, Array) and not storage.dense:
             f.unit.strided.setdefault(callee, set()).add(position)
+        if _is_partly(f, arg, param):
+            f.unit.partly.setdefault(callee, set()).add(position)
         slot = _put(f, storage, arg, block, slot)
     return block
 

@@ -45,6 +45,8 @@ class Unit:
     failures: list[Failure] = field(default_factory=list[Failure])
     strided: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     """Parameters, by function, that some caller passes with gaps between their rows."""
+    partly: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    """Parameters, by function, for which some caller passes a tile with other valid extents than their types know."""
     needs_arena: bool = False
     threaded: bool = False
     """Whether any function may share out work."""

@@ -41,6 +41,13 @@ class Parts:
 
     def classify(self, param: JitParam, value: object) -> Any:
         """What an argument of an open parameter is."""
+        try:
+            return self._classified(param, value)
+        except RecursionError:
+            what = f"`{param.name}` has containers in containers without end, or nearly so"
+            raise ArgumentError(f"{self.definition.label}: {what}", help="pass its members by themselves") from None
+
+    def _classified(self, param: JitParam, value: object) -> Any:
         if param.only is not None and not isinstance(value, param.only):
             wanted = " or ".join(kind.__name__ for kind in param.classes)
             what = f"`{param.name}` is a compile-time {wanted}, got {type(value).__name__}: {value!r}"

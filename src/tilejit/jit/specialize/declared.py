@@ -110,6 +110,9 @@ def _tile(tile: TileAnnotation, body: Expressions) -> str | None:
 def _view(view: TileView) -> ast.expr | None:
     given = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     nodes = {name: literal(value) for name, value in given.items() if value is not None}
+    if view.valid_shape is not None and nodes["valid_shape"] is None:  # an extent that the run decides has no name that counts
+        dims = [str(dim) if isinstance(dim, int) else "pl.dynamic('valid')" for dim in view.valid_shape]
+        nodes["valid_shape"] = expression(f"[{', '.join(dims)}]")
     keywords = [ast.keyword(name, node) for name, node in nodes.items() if node is not None]
     return ast.Call(expression("pl.TileView"), [], keywords) if len(keywords) == len(nodes) else None
 

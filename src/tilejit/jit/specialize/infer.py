@@ -15,7 +15,20 @@ from tilejit.jit.specialize.forms import combined, form_of
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.structural_types import FreshDim, NotKnown, structural
 from tilejit.jit.specialize.typed import computed
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, items_of, number_of, value_of, without_value
+from tilejit.jit.specialize.values import (
+    UNKNOWN,
+    Abstract,
+    Extent,
+    Items,
+    RuntimeValue,
+    Static,
+    extent_of,
+    holds_object,
+    items_of,
+    number_of,
+    value_of,
+    without_value,
+)
 from tilejit.ops.binding import Bound, Kind, bind
 from tilejit.ops.reshaping import left_over
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
@@ -264,7 +277,8 @@ def _seen(kind: ParamKind, arg: object) -> object:
         return tuple(_scalar(item) for item in items_of(arg)) if isinstance(arg, (Items, Static)) else arg
     if kind in (ParamKind.Scalar, ParamKind.Operand) and isinstance(arg, (Static, Extent, RuntimeValue)):
         return _scalar(arg)
-    if isinstance(arg, Static) and arg.value is not None and (kind is ParamKind.Value or holds_handle(arg.value)):
+    no_tensor = isinstance(arg, Static) and arg.value is not None and (kind is ParamKind.Value or holds_handle(arg.value))
+    if no_tensor or (isinstance(arg, Items) and holds_object(arg)):
         raise NotKnown  # no tensor, or an object of Python's: the front end says so
     return value_of(arg)
 

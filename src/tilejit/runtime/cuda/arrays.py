@@ -11,7 +11,7 @@ import numpy as np
 
 from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError
-from tilejit.runtime.arrays import ArrayView, contiguous_strides, unsupported_dtype
+from tilejit.runtime.arrays import ArrayView, contiguous_strides, described, unsupported_dtype
 from tilejit.runtime.cuda import devices, driver
 from tilejit.runtime.cuda.copies import fetch
 from tilejit.runtime.cuda.streams import seat
@@ -32,12 +32,11 @@ def view_of(value: object) -> ArrayView | None:
     """The metadata of an array in GPU memory, or None when `value` is none. Data is never read."""
     if isinstance(value, DeviceArray):
         return value.view()
-    interface = getattr(value, "__cuda_array_interface__", None)
+    interface = described(value, "__cuda_array_interface__")
     if interface is not None and np.dtype(interface["typestr"]).kind != "V":
         return _through_interface(value, interface)
-    place = getattr(value, "__dlpack_device__", None)
-    if place is not None and hasattr(value, "__dlpack__"):
-        kind, index = place()
+    if hasattr(type(value), "__dlpack_device__") and hasattr(type(value), "__dlpack__"):
+        kind, index = cast("Any", value).__dlpack_device__()
         if int(kind) in _ON_GPU:
             return _through_dlpack(value, int(index))
     return None
@@ -47,7 +46,7 @@ def device_of(value: object) -> str:
     """Where an array with the CUDA array interface or DLPack is."""
     if isinstance(value, DeviceArray):
         return value.device
-    interface = getattr(value, "__cuda_array_interface__", None)
+    interface = described(value, "__cuda_array_interface__")
     if interface is not None:
         return _on(interface["data"][0])
     kind, index = cast("Any", value).__dlpack_device__()
