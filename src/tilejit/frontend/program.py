@@ -54,7 +54,6 @@ def build_program(
 ) -> Program:
     """The program of these functions, in this order; module-level functions that they call come first."""
 
-
     def read(regions: Regions) -> Program:
         builder = ProgramBuilder(functions, symbols, recorder, owner, launched, regions)
         for source in functions:
@@ -73,7 +72,6 @@ def build_program(
 
 def build_function(source: FunctionSource) -> Function:
     """A module-level function, with the functions it calls."""
-
 
     def read(regions: Regions) -> Program:
         builder = ProgramBuilder([source], regions=regions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -75,6 +76,7 @@ class FunctionReader:
     def _read(self, in_memory: frozenset[Place]) -> d.FuncOp:
         source = self.source
         specs = self.parameters() if source.params is None else list(source.params)
+        specs = [replace(spec, type=self.program.given(source.name, spec.name, spec.type)) if isinstance(spec.type, TileType) else spec for spec in specs]
         windows = [spec.name for spec in specs if spec.window]
         hidden = [] if self.program.is_entry(source) else [ParamSpec(comm_name(name), ScalarType(INT64)) for name in windows]
         op, arguments = function(source.name, source.kind, [(spec.name, spec.type, spec.direction) for spec in (*specs, *hidden)], source.attrs)
@@ -141,8 +143,6 @@ class FunctionReader:
             if isinstance(type, ArrayType):
                 help = "create it inside with pl.array.create, or pass a tensor"
                 raise ParserTypeError(f"parameter `{arg.arg}` is an on-core array, which cannot cross into a function", span=span, help=help)
-            if isinstance(type, TileType):
-                type = self.program.given(self.source.name, arg.arg, type)
             out.append(ParamSpec(arg.arg, type, direction, isinstance(annotation, WindowAnnotation)))
             if annotation is CommCtx:
                 self.contexts.add(arg.arg)
