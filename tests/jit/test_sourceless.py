@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import compileall
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 TEXT = """
@@ -74,3 +76,60 @@ def test_what_the_module_says_now_counts(value: int, tmp_path: Path) -> None:
         assert done.stdout.split() == ["4.0", "1"], done.stderr
     else:
         assert done.returncode != 0 and "`N` is 4" in done.stderr
+
+
+WIDENED = """
+import numpy as np
+import tilejit.language as pl
+
+@pl.jit
+def widened(x: pl.Tensor, out: "pl.Out[pl.Tensor[[x.shape[0], {factor} * x.shape[1]], {dtype}]]"):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:, 0 : x.shape[1]] = x
+
+def main():
+    found = widened(np.full((2, 4), 0.1, np.float64))
+    print(found.shape[1], found.dtype, widened.cache_info().loaded)
+"""
+
+
+@pytest.mark.parametrize(("factor", "dtype", "shown"), [(2, "x.dtype", "8 float64 1"), (3, "x.dtype", ""), (2, "pl.FP32", "")])
+def test_an_annotation_in_quotes_counts_without_the_source(factor: int, dtype: str, shown: str, tmp_path: Path) -> None:
+    """It is no part of the code of its function."""
+    source = tmp_path / "shipped.py"
+    source.write_text(WIDENED.format(factor=2, dtype="x.dtype"))
+    done = run(tmp_path, run_only=False)
+    assert done.stdout.split() == ["8", "float64", "0"], done.stderr
+    source.write_text(WIDENED.format(factor=factor, dtype=dtype))
+    compileall.compile_file(str(source), legacy=True, quiet=2, force=True)
+    source.unlink()
+    done = run(tmp_path, run_only=True)
+    assert done.stdout.strip() == shown
+    assert bool(shown) or "TILEJIT_RUN_ONLY forbids it" in done.stderr
+
+
+MADE = """
+import tilejit.language as pl
+
+def make():
+    @pl.jit
+    def widened(x: pl.Tensor, out: "pl.Out[pl.Tensor[[x.shape[0], {factor} * x.shape[1]], x.dtype]]"):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:, 0 : x.shape[1]] = x
+    return widened
+"""
+
+
+def test_an_annotation_in_quotes_is_that_of_the_function_whatever_its_file_says_by_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "made_of_annotations.py"
+    source.write_text(MADE.format(factor=2))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module(source.stem)
+    source.write_text(MADE.format(factor=3))
+    kernel = module.make()
+    x = np.ones((2, 4), np.float32)
+    assert [kernel(x).shape for _ in range(3)] == [(2, 8)] * 3
+    kernel.__wrapped__.__annotations__["out"] = kernel.__wrapped__.__annotations__["out"].replace("2 *", "4 *")
+    kernel.cache_clear()
+    assert [kernel(x).shape for _ in range(3)] == [(2, 16)] * 3
+    sys.modules.pop(source.stem)

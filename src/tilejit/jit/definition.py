@@ -154,6 +154,7 @@ class Definition:
         """What passes see of the definition, whoever asks: its text, parameters as classified, plain defaults, kind and options."""
         params = [[param.name, *param.described(), _default(param)] for param in self.params]
         rows = [self.facts.digest, self.name, self.kind, _written(dict(self.options)), params, repr(self.result)]
+        rows += [self.quoted.later()] if self.quoted.later() else []  # which the text need not say: its file may be newer
         try:
             text = _json(rows)
         except TypeError:  # symbols, by number

@@ -18,6 +18,7 @@ from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.values import Abstract, Extent, Items, RuntimeValue, Static, items_of
+from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType
 
 _ASKED = ("shape", "dtype", "ndim")
@@ -48,9 +49,9 @@ def referred_to(definition: Definition, param: JitParam) -> frozenset[str]:
 
 
 def _written(definition: Definition, param: JitParam) -> ast.expr | None:
-    """`pl.Tensor[…]` or `pl.like(…)`, where it stands; None: the annotation is no such text."""
-    place = definition.node_of(param).annotation
-    node = inner_annotation(place) if place is not None else None
+    """`pl.Tensor[…]` or `pl.like(…)`, where it stands; None: the annotation is no such text. One in quotes is that of the function: the text may be newer."""
+    place, text = definition.node_of(param).annotation, definition.function.__annotations__.get(param.name)
+    node = inner_annotation(expression(text.strip()) if isinstance(text, str) else place) if place is not None else None
     return relocated(copy.deepcopy(node), place) if place is not None and isinstance(node, ast.Subscript | ast.Call) else None
 
 

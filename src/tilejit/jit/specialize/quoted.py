@@ -76,6 +76,10 @@ class Quoted:
         kind = UndefinedVariableError if isinstance(error, NameError | AttributeError) else ParserTypeError
         raise kind(f"the annotation of `{name}` cannot be evaluated: {what}", help=help)
 
+    def later(self) -> dict[str, str]:
+        """Those in terms of other parameters, as written: what they stand for is not known yet."""
+        return {name: self._texts[name] for name in self._later}
+
     def described(self) -> str:
         """What they stand for, in writing; symbols by number, classes by where they stand, which other processes know too."""
         symbols: dict[int, int] = {}

@@ -31,6 +31,7 @@ from tilejit.types.annotations import (
     WindowAnnotation,
     constexpr,
 )
+from tilejit.types.python_text import expression
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.quoted import Quoted
@@ -162,7 +163,8 @@ def _read(name: str, annotation: object, default: object, quoted: Quoted, text: 
         if isinstance(annotation, str):
             annotation = quoted.evaluate(name, annotation)
         if annotation is None and text is not None:
-            annotation = _by_text(name, quoted, text())
+            later = quoted.later().get(name)
+            annotation = by_syntax(expression(later.strip())) if later is not None else _by_text(name, quoted, text())
             quoted.require(name, annotation)
         return classify(name, annotation, default)
     except TilejitError as error:

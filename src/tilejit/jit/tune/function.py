@@ -210,7 +210,7 @@ class Autotuned(Kernel):
 
     def _digest(self, trace: Trace) -> str:
         key = self.options.key
-        return digest_of(trace, given=key is None or names_object(key, trace.arguments))
+        return digest_of(trace, None if key is None or names_object(key, trace.arguments) else self.space.arguments)
 
     def _search(self, record: Record, call: Call, options: Options) -> Tuning:
         if settings.RUN_ONLY.value:

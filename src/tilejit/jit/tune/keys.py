@@ -84,7 +84,12 @@ def keyed(key: Sequence[str], bound: BoundArguments, given: Mapping[str, Mapping
 
 def names_object(key: Sequence[str], objects: Mapping[str, object]) -> bool:
     """Whether a key names an argument that the kernel asks while it is compiled, or a container that holds one."""
-    return any(name == _name_in(item) or name.startswith(f"{_name_in(item)}_") for item in key for name in objects)
+    return any(is_part_of(name, _name_in(item)) for item in key for name in objects)
+
+
+def is_part_of(name: str, param: str) -> bool:
+    """Whether an object is that of a parameter, or in the container that is."""
+    return name == param or name.startswith(f"{param}_")
 
 
 def _name_in(item: str) -> str:

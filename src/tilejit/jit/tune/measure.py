@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from itertools import chain
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -43,9 +44,12 @@ class Measure:
         return _kind(value) if is_deep(value) else encode(value) if is_plain(value) else self._other(value)
 
     def _other(self, value: object) -> object:
-        if type(value) in (tuple, list, dict, partial):
+        if type(value) is partial or isinstance(value, _CONTAINERS):
             self._fixed = False
-            return self._again(value) or [_kind(value), *map(self._at, _members(value))]
+            if (known := self._again(value)) is not None:
+                return known
+            members = [self._at(member) for member in _members(value)]
+            return [_kind(value), *(sorted(members, key=json.dumps) if isinstance(value, set | frozenset) else members)]
         if isinstance(value, MethodType):
             return ["method", _kind(value.__self__), self._at(value.__func__)]
         if isinstance(value, FunctionType):
@@ -87,11 +91,17 @@ class Measure:
         return None if (known := self._seen.setdefault(id(value), (number, value))[0]) == number else ["again", known]
 
 
-def _members(value: Any) -> Iterable[object]:
+_CONTAINERS = (tuple, list, dict, set, frozenset)
+
+
+def _members(value: object) -> Iterable[object]:
     """What is in a container, or in a part of a call."""
     if isinstance(value, partial):
         return (value.func, *value.args, *chain.from_iterable(sorted(value.keywords.items())))
-    return chain.from_iterable(value.items()) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return chain.from_iterable(dict.items(cast("dict[Any, Any]", value)))
+    kind: Any = next(kind for kind in _CONTAINERS if isinstance(value, kind))
+    return kind.__iter__(value)  # as they are, whatever a class of its own makes of them
 
 
 def _content(cell: CellType) -> object:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, cast
 
 from tilejit.errors import StaleCaptureError, TilejitError
 from tilejit.jit.disk import kernels as disk
+from tilejit.jit.reads.answers import Asked
 from tilejit.jit.reads.asking import asking
+from tilejit.jit.reads.handles import Handle, is_handle, number_of
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.watch import Watch
+from tilejit.jit.reads.writing import flat
 from tilejit.jit.specialize.arguments import bind_arguments
+from tilejit.jit.tune.keys import is_part_of
 from tilejit.jit.tune.measure import Measure
 from tilejit.runtime.targets import row_of
 
@@ -44,9 +49,24 @@ def asked_by(variant: Variant, call: Call) -> Trace:
         return walk
 
 
-def digest_of(trace: Trace, given: bool) -> str:
-    """Equal for equal answers; without `given`, whatever is asked of the arguments themselves."""
-    return hashlib.sha256(disk.asked_text([asked for asked in trace.log if given or not asked.given])).hexdigest()
+def digest_of(trace: Trace, tuned: Collection[str] | None) -> str:
+    """Equal for equal answers, whatever those are that the arguments give; those of the parameters that are `tuned` count. None: all count."""
+    return hashlib.sha256(disk.asked_text(trace.log if tuned is None else list(_but_of_the_call(trace, tuned)))).hexdigest()
+
+
+def _but_of_the_call(trace: Trace, tuned: Collection[str]) -> Iterator[Asked]:
+    """The questions, but for those that are about what the caller gave alone."""
+    about_tuned: set[int] = set()
+    for number, asked in enumerate(trace.log, 1):
+        operation, *operands = json.loads(asked.question)
+        if operation == "argument":
+            about = any(is_part_of(str(operands[0]), name) for name in tuned)
+        else:
+            about = any(is_handle(item) and number_of(cast("Handle", item)) in about_tuned for item in flat(asked.operands))
+        if about:
+            about_tuned.add(number)
+        if about or not asked.given:
+            yield asked
 
 
 class Standing:
