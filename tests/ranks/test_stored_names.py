@@ -109,3 +109,34 @@ def test_kernels_that_a_text_finds_in_a_module_are_those_of_the_compile(monkeypa
     monkeypatch.setattr(kernels_of_a_module, "weighted", pl.jit(times.origin()))
     with pytest.raises(ArtifactError, match="none of the kernels"):
         found(X)
+
+
+@pl.jit
+def doubled(x: pl.Tensor, y: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y[:] = x * 2.0
+
+
+@pl.jit
+def tripled(x: pl.Tensor, y: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y[:] = x * 3.0
+
+
+STAGES = (doubled, tripled)
+
+
+def test_a_stored_kernel_is_one_object_wherever_it_is_mentioned() -> None:
+    @pl.jit.host
+    def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            for stage in STAGES:
+                if stage is doubled and r == 0:
+                    continue
+                stage(x[r], y[r], device=r)
+                if stage is doubled or stage.__name__ != "tripled":
+                    break
+
+    wanted = X * np.array([[3], [2]], np.float32)
+    np.testing.assert_array_equal(host(X, config=on(2)), wanted)
+    np.testing.assert_array_equal(stored(host)(X), wanted)

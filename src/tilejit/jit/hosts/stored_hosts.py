@@ -224,6 +224,7 @@ class Reader:
     def __init__(self, rows: Sequence[Mapping[str, Any]], launches: Sequence[StoredLaunch], origins: Sequence[str]) -> None:
         self._rows, self._launches, self._origins = rows, launches, origins
         self._made: dict[int, FunctionType] = {}
+        self._stand_ins: dict[tuple[str, int], Callable[..., object]] = {}
         self._under_way: set[int] = set()
         self._definitions: dict[int, Definition] = {}
         self._symbols: dict[int, DynVar] = {}
@@ -264,13 +265,23 @@ class Reader:
             return import_module(rows[0])
         if tag == "dynamic":
             return self._symbols.setdefault(rows[1], DynVar(rows[0]))
-        if tag == "host":
-            return lambda *args, **named: self._run_host(self.definition(rows[0]), args, named)
         if tag == "function":
             return self.function(rows[0])
-        if tag == "kernel":
-            return lambda *args, **named: self._launch(self._launches[rows[0]], args, named)
+        if tag in ("host", "kernel"):
+            return self._stand_in(tag, rows[0])
         raise ValueError(tag)
+
+    def _stand_in(self, tag: str, number: int) -> Callable[..., object]:
+        """What is called instead of a host function or a kernel: one and the same, wherever it is mentioned."""
+
+        def called(*args: object, **named: object) -> object:
+            return self._run_host(self.definition(number), args, named) if tag == "host" else self._launch(self._launches[number], args, named)
+
+        if tag == "host":
+            called.__name__ = str(self._rows[number]["name"])
+        elif self._launches:  # nobody has them yet where it is only tried whether a host function can be stored
+            called.__name__ = self._launches[number].name
+        return self._stand_ins.setdefault((tag, number), called)
 
     def kernel(self, kernel: Kernel) -> StoredLaunch:
         """What a kernel was compiled to that a text finds in a module of this process."""
