@@ -483,3 +483,25 @@ def test_a_value_that_goes_and_comes_while_a_kernel_learns_what_to_look_at_is_no
         kernel(X[0])
     assert [float(kernel(X[0])[0, 0]) for _ in range(3)] == [2.0] * 3
     assert changes or not layout.supported()
+
+
+class Spy(types.ModuleType):
+    """The language under its name, but for what a test sets."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(pl, name)
+
+
+@pytest.mark.dispatch
+def test_a_module_that_stands_in_for_the_language_is_another(make_kernel: MakeKernel) -> None:
+    text = "@pl.jit(on_drift='recompile')\ndef k(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = pl.maximum(x, 0.5)\n"
+    x, spy = np.array([[0.0, 1.0]], np.float32), Spy("tilejit.language")
+    vars(spy)["maximum"] = pl.minimum
+    called, ahead = make_kernel(text), make_kernel(text)
+    ahead.compile(x)
+    for _ in range(4):
+        np.testing.assert_array_equal(called(x), [[0.5, 1.0]])
+    for kernel in (called, ahead):
+        kernel.definition.function.__globals__["pl"] = spy
+        for _ in range(4):
+            np.testing.assert_array_equal(kernel(x), [[0.0, 0.5]])

@@ -116,7 +116,7 @@ def assigned(module: types.ModuleType, *names: str) -> object:
     own = vars(module)
     tell = own.get("assigned")
     if tell is None:
-        return ()
+        return names
     return tell(names) if type(module) is types.ModuleType and tell.__globals__ is own and own.get("__getattr__") is own["_looked_up"] else names
 
 

@@ -307,8 +307,8 @@ def _rows(step: Step, objects: list[object]) -> list[_Row] | None:
         return []
     owner = objects[step.operands[0].number] if type(step.operands[0]) is Number else None
     if step.operation == "assigned":
-        if step.answer != ():
-            return None  # somebody assigned some of them
+        if step.answer != () or "_LOADED" not in vars(cast("types.ModuleType", owner)):
+            return None  # somebody assigned some of them, or it only looks like the language
         return [row for name in step.operands[1:] for row in _language_rows(cast("types.ModuleType", owner), name)]
     if step.operation == "attr" and type(owner) is types.ModuleType:
         names, name = cast("dict[str, object]", vars(owner)), step.operands[1]
