@@ -140,3 +140,70 @@ def test_a_stored_kernel_is_one_object_wherever_it_is_mentioned() -> None:
     wanted = X * np.array([[3], [2]], np.float32)
     np.testing.assert_array_equal(host(X, config=on(2)), wanted)
     np.testing.assert_array_equal(stored(host)(X), wanted)
+
+
+ROLES: dict[object, object] = {}
+LAYERS: list[object] = [ROLES]
+LAYERS.append(LAYERS)
+
+
+def roles(known: dict[object, object] = ROLES) -> int:
+    return len(known)
+
+
+def test_functions_share_the_lists_and_dicts_that_they_change() -> None:
+    @pl.jit.host
+    def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        ROLES.clear()
+        for r in pl.range(pld.world_size()):
+            ROLES[r] = LAYERS
+            if LAYERS[1] is LAYERS and LAYERS[0] is ROLES:
+                times(x[r], y[r], roles() + 1, device=r)
+
+    wanted = X * np.array([[2], [3]], np.float32)
+    compiled: Any = host.compile(X, config=on(2))
+    np.testing.assert_array_equal(compiled(X), wanted)
+    found: Any = CompiledProgram.from_dir(compiled.output_dir)
+    for _ in range(2):
+        np.testing.assert_array_equal(found(X), wanted)
+
+
+counted_calls = 0
+
+
+def count() -> int:
+    global counted_calls
+    counted_calls += 1
+    return counted_calls
+
+
+def test_variables_that_functions_bind_anew_are_refused() -> None:
+    inner = 0
+
+    def of_a_function() -> int:
+        nonlocal inner
+        inner += 1
+        return inner
+
+    def of_its_own() -> int:
+        number = 0
+
+        def more() -> None:
+            nonlocal number
+            number += 1
+
+        more()
+        return number
+
+    def host_with(counted: Callable[[], int]) -> Any:
+        @pl.jit.host
+        def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+            for r in pl.range(pld.world_size()):
+                times(x[r], y[r], counted(), device=r)
+
+        return host
+
+    for counted, name in ((count, "counted_calls"), (of_a_function, "inner")):
+        with pytest.raises(ArtifactError, match=f"`{name}` of `{counted.__name__}` is a variable of others"):
+            stored(host_with(counted))
+    np.testing.assert_array_equal(stored(host_with(of_its_own))(X), X)

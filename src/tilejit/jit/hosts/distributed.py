@@ -176,7 +176,7 @@ class DistributedCompiledProgram(CompiledProgram):
             self._refused = ArtifactError(f"{parts.name} cannot be stored: {why}", help=help)
         ids = None if self.chosen is None else list(self.chosen.device_ids)
         fields = {
-            "hosts": hosts, "sub_workers": workers, "functions": writer.functions, "kernels": writer.kernels,
+            "hosts": hosts, "sub_workers": workers, **writer.fields,
             "windows": {name: list(given) for name, given in parts.windows.items()}, "device_ids": ids,
             "options": {name: getattr(self._run, name) for name in code_options(platform)},
         }  # fmt: skip
@@ -185,7 +185,7 @@ class DistributedCompiledProgram(CompiledProgram):
     def _reads_back(self, writer: stored_hosts.Writer, hosts: Iterable[int], workers: Iterable[int]) -> str | None:
         """None: the annotations in the stored texts make of the parameters what those of the functions did; else why not."""
         try:
-            reader = stored_hosts.Reader(json.loads(json.dumps(writer.functions)), (), ())
+            reader = stored_hosts.Reader(json.loads(json.dumps(writer.fields)))
             read = [*map(reader.definition, hosts), *(Definition(unwrapped(reader.function(worker)), "opaque") for worker in workers)]
             found = stored_hosts.told(read)
         except Exception as error:  # whatever the names in annotations stand for by now

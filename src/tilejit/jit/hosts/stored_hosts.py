@@ -17,7 +17,7 @@ from tilejit.dtypes import DTYPES
 from tilejit.errors import ArtifactError
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import block_of, parsed
-from tilejit.frontend.texts import split
+from tilejit.frontend.texts import python_lines
 from tilejit.jit.definition import Definition, Kernel, receiver_of
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
@@ -46,9 +46,10 @@ class Writer:
         self._attributes: list[dict[str, object]] = []
         """What texts read of each function."""
         self._symbols: list[DynVar] = []
-        self.functions: list[object] = []
-        self.kernels: list[dict[str, object]] = []
+        self._objects: list[object] = []
+        """Lists and dicts: what one function changes the others see."""
         self._kernels: list[Kernel] = []
+        self.fields: dict[str, list[Any]] = {"functions": [], "objects": [], "kernels": []}
         self.lost: list[str] = []
         """What no other process could have."""
 
@@ -63,10 +64,12 @@ class Writer:
             return self._known.index(plain)
         number = len(self._known)
         self._known.append(plain)
-        self.functions.append(None)
+        self.fields["functions"].append(None)
         self._attributes.append({})
         block = block_of(_without_attributes(plain))
         node = parsed(block).node
+        outer = [name for item in ast.walk(node) if isinstance(item, ast.Global | ast.Nonlocal) for name in item.names]
+        self.lost += [f"`{name}` of `{plain.__name__}` is a variable of others that it binds anew" for name in outer if name not in plain.__code__.co_cellvars]
         namespace = Namespace(plain, extra)
         names: dict[str, object] = {}
         around = _named([node.args, *([node.returns] if node.returns is not None else [])])
@@ -75,11 +78,11 @@ class Writer:
             value = annotated[name] if annotated and name in annotated and name not in inside else namespace.get(name, _NOTHING)
             self._read_attributes(name, value, node)
             if value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
-                names[name] = encode(value, lambda value, name=name: self._other(f"`{name}` of `{plain.__name__}`", value))
+                names[name] = self._encoded(f"`{name}` of `{plain.__name__}`", value)
         text = "".join(block.whole[node.lineno - 1 : node.end_lineno])
         # Names in the text may stand for something else by now: defaults are what they were when the function was defined.
-        defaults = encode((plain.__defaults__, plain.__kwdefaults__), lambda value: self._other(f"a default of `{plain.__name__}`", value))
-        self.functions[number] = {
+        defaults = self._encoded(f"a default of `{plain.__name__}`", (plain.__defaults__, plain.__kwdefaults__))
+        self.fields["functions"][number] = {
             "name": plain.__name__, "defined": node.name, "attributes": self._attributes[number],
             "file": block.filename, "line": node.lineno, "text": text, "names": names, "defaults": defaults,
             "later": bool(plain.__code__.co_flags & _LATER_NAMES), "method": "self" in extra,
@@ -97,8 +100,20 @@ class Writer:
             if isinstance(value, Kernel):
                 self.lost.append(f"`{name}.{attribute}` is an attribute of a kernel")
                 continue
-            found = encode(vars(value)[attribute], lambda value, attribute=attribute: self._other(f"`{name}.{attribute}`", value))
-            self._attributes[self.function(value, {})][attribute] = found
+            self._attributes[self.function(value, {})][attribute] = self._encoded(f"`{name}.{attribute}`", vars(value)[attribute])
+
+    def _encoded(self, what: str, value: object) -> Any:
+        return encode(value, lambda value: self._other(what, value), lambda value: self._object(what, value))
+
+    def _object(self, what: str, value: object) -> object:
+        """A list or dict, written once, whoever names it."""
+        number = next((number for number, known in enumerate(self._objects) if known is value), len(self._objects))
+        if number == len(self._objects):
+            self._objects.append(value)
+            self.fields["objects"].append(None)
+            items = value.items() if isinstance(value, dict) else cast("list[object]", value)
+            self.fields["objects"][number] = [type(value).__name__, *[self._encoded(what, item) for item in items]]
+        return ["object", number]
 
     def _other(self, what: str, value: object) -> object:
         if isinstance(value, ModuleType):
@@ -121,7 +136,7 @@ class Writer:
             self._kernels.append(kernel)
             params = [_write_param(param) for param in launch_of(cast("Any", kernel)).params]
             programs = [[number, encode(dict(constants))] for number, constants in self._programs_of(kernel)]
-            self.kernels.append({"name": kernel.definition.name, "origin": origin_of(kernel), "params": params, "programs": programs})
+            self.fields["kernels"].append({"name": kernel.definition.name, "origin": origin_of(kernel), "params": params, "programs": programs})
         return ["kernel", self._kernels.index(kernel)]
 
 
@@ -221,14 +236,16 @@ def _takes(entry: CompiledEntry, values: Mapping[str, object]) -> bool:
 class Reader:
     """The functions of an artifact."""
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], launches: Sequence[StoredLaunch], origins: Sequence[str]) -> None:
-        self._rows, self._launches, self._origins = rows, launches, origins
+    def __init__(self, fields: Mapping[str, Any], launches: Sequence[StoredLaunch] = ()) -> None:
+        self._rows, self._objects, self._launches = fields["functions"], fields["objects"], launches
+        self._origins = [row["origin"] for row in fields["kernels"]]
         self._made: dict[int, FunctionType] = {}
         self._stand_ins: dict[tuple[str, int], Callable[..., object]] = {}
         self._under_way: set[int] = set()
         self._definitions: dict[int, Definition] = {}
         self._symbols: dict[int, DynVar] = {}
-        for number in range(len(rows)):
+        self._shared: dict[int, list[object] | dict[object, object]] = {}
+        for number in range(len(self._rows)):
             self.function(number)
 
     def definition(self, number: int) -> Definition:
@@ -251,7 +268,7 @@ class Reader:
         names = dict(space)
         indented = row["text"][:1].isspace()
         text = "\n" * (row["line"] - 1 - indented) + "if True:\n" * indented + row["text"]
-        file = _kept(f"{row['file']} (stored {row['name']})", split(text))
+        file = _kept(f"{row['file']} (stored {row['name']})", python_lines(text))
         exec(module_code(text, file, _LATER_NAMES if row["later"] else 0), space)
         made = self._made[number] = cast("FunctionType", space.pop(row["defined"]))
         space.update(names)  # the text may have another meaning for the name of the function: a method has that of a builtin, a wrapper any
@@ -267,9 +284,20 @@ class Reader:
             return self._symbols.setdefault(rows[1], DynVar(rows[0]))
         if tag == "function":
             return self.function(rows[0])
+        if tag == "object":
+            return self._object(rows[0])
         if tag in ("host", "kernel"):
             return self._stand_in(tag, rows[0])
         raise ValueError(tag)
+
+    def _object(self, number: int) -> object:
+        """A list or dict: one and the same, wherever it is mentioned, in itself too."""
+        if number not in self._shared:
+            kind, *rows = self._objects[number]
+            made = self._shared[number] = {"list": list[object], "dict": dict[object, object]}[kind]()
+            items = cast("Any", [decode(row, self._other) for row in rows])
+            made.update(items) if isinstance(made, dict) else made.extend(items)
+        return self._shared[number]
 
     def _stand_in(self, tag: str, number: int) -> Callable[..., object]:
         """What is called instead of a host function or a kernel: one and the same, wherever it is mentioned."""
@@ -321,7 +349,7 @@ def read_fields(data: bytes, entries: Sequence[CompiledEntry], digest: Callable[
     for row in fields["kernels"]:
         programs = [(entries[number], cast("dict[str, object]", decode(data))) for number, data in row["programs"]]
         launches.append(StoredLaunch(row["name"], [_read_param(param) for param in row["params"]], programs, digest))
-    return fields, Reader(fields["functions"], launches, [row["origin"] for row in fields["kernels"]])
+    return fields, Reader(fields, launches)
 
 
 def told(definitions: Iterable[Definition]) -> str:

@@ -110,16 +110,18 @@ class NotPlain(Exception):
     """A value that is no plain one."""
 
 
-def encode(value: object, other: Callable[[object], object] | None = None) -> Any:
-    """A plain value as JSON, with a tag wherever JSON has no such type. What is not plain is given to `other`."""
+def encode(value: object, other: Callable[[object], object] | None = None, shared: Callable[[object], object] | None = None) -> Any:
+    """A plain value as JSON, with a tag wherever JSON has no such type. What is not plain is given to `other`, lists and dicts to `shared`."""
     kind = type(value)
+    if shared is not None and (kind is list or kind is dict):
+        return shared(value)
     if kind in _ATOMS:
         return value if kind is not int or cast("int", value).bit_length() < _LONG else ["int", hex(cast("int", value))]
     if kind is float:
         number = cast("float", value)
         return ["float", "nan" if math.isnan(number) else number.hex()]
     if kind is tuple or kind is list:
-        return [kind.__name__, *[encode(item, other) for item in cast("tuple[object, ...]", value)]]
+        return [kind.__name__, *[encode(item, other, shared) for item in cast("tuple[object, ...]", value)]]
     if kind is TypedFloat:
         return ["typed", cast("TypedFloat", value).dtype.name, encode(float(cast("float", value)))]
     path = language_path(value)
