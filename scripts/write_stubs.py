@@ -148,7 +148,7 @@ def markers() -> Iterator[str]:
 def namespaces(prefix: str = "") -> Iterator[str]:
     if not prefix:
         yield "\nclass _shaped:" + "".join(function(name, "tensor", "    ") for name in shaped())
-    for namespace in pld.NAMESPACES if prefix else pl.NAMESPACES:
+    for namespace in pld.NAMESPACES if prefix else pl.GROUPS:
         shares = not prefix and namespace in ("tensor", "tile")
         own = [name for name in ops.public_names(prefix + namespace) if not (shares and name in shaped())]
         yield f"\nclass _{namespace}{'(_shaped)' * shares}:"

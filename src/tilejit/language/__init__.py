@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
+from tilejit.types.groups import GROUPS
+
 _NAMES: dict[str, str] = {
     **dict.fromkeys(("Tensor", "Tile", "Scalar", "Array", "Tuple", "Out", "InOut", "DynVar"), "tilejit.types.annotations"),
     **dict.fromkeys(("TensorView", "TileView", "MemRef", "constexpr", "dynamic", "like", "once", "untracked", "RUNTIME", "AUTO"), "tilejit.types.annotations"),
@@ -37,8 +39,6 @@ _ALIASES = {
 _LOADED: dict[str, object] = {}
 """What was looked up so far."""
 _MISSING = object()
-
-NAMESPACES = ("tensor", "tile", "system", "array", "prefetch")
 
 
 class Namespace:
@@ -91,7 +91,7 @@ def find(name: str) -> object | None:
     """What a name of the language means, whatever somebody assigned to it."""
     if name in _NAMES:
         return getattr(import_module(_NAMES[name]), name)
-    if name in NAMESPACES:
+    if name in GROUPS:
         return Namespace(name, f"pl.{name}")
     if name in _ALIASES:
         return _alias(_ALIASES[name])
@@ -150,7 +150,7 @@ def public_names() -> list[str]:
     from tilejit import ops
 
     tables = [name for module, table in _TABLES.items() for name in getattr(import_module(module), table)]
-    return sorted({*_NAMES, *NAMESPACES, *_ALIASES, *tables, *ops.public_names("pl")})
+    return sorted({*_NAMES, *GROUPS, *_ALIASES, *tables, *ops.public_names("pl")})
 
 
 def __dir__() -> list[str]:

@@ -8,11 +8,12 @@ from importlib import import_module
 
 from tilejit.ops.facts import PLAIN, Facts
 from tilejit.ops.spec import TABLE, OpFunction, OpSpec, ParamKind, Spelling
+from tilejit.types.groups import GROUPS
 
 _ROW_MODULES = ("math", "complex", "activations", "bits", "part", "compare", "structural", "movement", "pad", "window", "generate", "reduce", "expand", "matmul", "axes", "shapes", "angles", "scan", "order", "mx", "gather", "scatter", "sort", "memory", "update", "atomics", "sync", "fifo", "schedule", "array", "ranks")
 """Modules that declare rows when imported, in the order of the specification's tables."""
 
-NAMESPACES = ("pl", "tensor", "tile", "system", "array", "prefetch", "pld", "pld.system", "pld.tensor", "pld.tile")
+NAMESPACES = ("pl", *GROUPS, "pld", "pld.system", "pld.tensor", "pld.tile")
 
 
 @cache

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
 from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain, is_settled, language_path
-from tilejit.jit.reads.scope import GROUPS
 from tilejit.runtime.ranks.codes import codes_in
 from tilejit.types.annotations import DynVar
+from tilejit.types.groups import GROUPS
 
 _LANGUAGE = ("tilejit.language", "tilejit.language.distributed", "pypto.language", "pypto.language.distributed")
 _PURE_TOO = frozenset(map(id, (isinstance, enumerate, zip, reversed, any, all, map, filter)))

@@ -15,6 +15,7 @@ from tilejit.jit.reads.plain import defining_module, is_open, is_plain, same
 from tilejit.jit.reads.questions import MISSING, is_language
 from tilejit.jit.reads.trace import Trace
 from tilejit.types.annotations import DynVar
+from tilejit.types.groups import GROUPS
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.signature import JitParam
@@ -151,6 +152,3 @@ def _below(steps: Sequence[Sequence[object]]) -> str:
     names = [str(key) for kind, key in steps[:2] if kind == "attr"]
     return ".".join(names) if names[0] in GROUPS else names[0]
 
-
-GROUPS = frozenset({"tensor", "tile", "system", "array", "prefetch"})
-"""Parts of the language that are objects with operators of their own."""
