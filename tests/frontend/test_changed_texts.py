@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import os
 import runpy
 import sys
 import zipfile
@@ -99,3 +100,18 @@ def host(x: pl.Tensor[[2, 3], pl.FP32]):
         file.write_text("# something else\n" * 20)
         with pytest.raises(ArgumentError, match=rf"{name} = pld.alloc_window_buffer\({size}, 3\)"):
             module.host(np.ones((2, 3), np.float32))
+
+
+def test_a_file_that_is_written_again_within_a_tick_of_the_clock_has_its_new_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clocks of file systems tick every few milliseconds, some once a second: until then size and times are those of the file before."""
+    path = tmp_path / "generated.py"
+    path.write_text(KERNEL.format(factor=2, dtype="pl.FP32"))
+    first, asked = path.stat(), os.stat
+    monkeypatch.setattr(os, "stat", lambda name, **options: first if name == str(path) else asked(name, **options))
+    x = np.ones((2, 3), np.float32)
+    for factor in (2, 3, 2):
+        path.write_text(KERNEL.format(factor=factor, dtype="pl.FP32"))
+        assert runpy.run_path(str(path))["kernel"](x)[0, 0] == factor
+    path.write_text(KERNEL.format(factor=2, dtype="pl.FP16"))
+    with pytest.raises(ParserTypeError, match=r"annotated Tensor\[\[2, 3\], FP16\]"):
+        runpy.run_path(str(path))["kernel"](x)

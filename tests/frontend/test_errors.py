@@ -82,7 +82,7 @@ from tilejit.frontend.values import describe_value
         ("for i in pl.unroll(4):\n    continue", UnsupportedFeatureError, "continue has no meaning in a pl.unroll loop", "continue"),
         ("for i in pl.range(4):\n    return t", UnsupportedFeatureError, "return inside a loop", "return t"),
         ("n: pl.Tile[[4, 4], pl.FP32] = t", ParserTypeError, "`n` is annotated Tile[[4, 4], FP32], but the value is Tile[[8, 16], FP32]", None),
-        ("n: int = 3", ParserTypeError, "is not a type of the language", "int"),
+        ("n: pl.AtomicType = 3", ParserTypeError, "is not a type of the language", "pl.AtomicType"),
         ("n: undefined = 3", ParserTypeError, "this annotation cannot be evaluated: NameError", "undefined"),
         ("n = t if x else t", ParserTypeError, "the condition must be a BOOL scalar", "x"),
         ("n = t if cfg[0] > 1 else 3.0", ParserTypeError, "the two sides have different types", None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,21 @@ def test_a_name_may_be_rebound() -> None:
 def test_chained_assignment_gives_one_value_to_every_target() -> None:
     x, out = result("t = u = pl.load(x, [0, 0], [8, 16])\nt = pl.add(t, u)" + STORE)
     np.testing.assert_array_equal(out, x + x)
+
+
+PYTHONS = ("int", "'float'", "list[int]", "int | None", "None", "Own", "Callable[..., int]", "Any")
+"""Types of Python, and a class of the user."""
+
+
+class Own:
+    """That class."""
+
+
+@pytest.mark.parametrize("annotation", PYTHONS)
+def test_locals_annotated_with_types_of_python_are_as_without(annotation: str) -> None:
+    body = f"n: {annotation} = 3\nt: {annotation} = pl.load(x, [0, 0], [8, 16])\nlast: {annotation}\nt = pl.mul(t, n)"
+    x, out = result(body + STORE, names={"Callable": Callable, "Any": Any, "Own": Own})
+    np.testing.assert_array_equal(out, x * 3)
 
 
 def test_nested_tuples_are_unpacked_and_swapped() -> None:

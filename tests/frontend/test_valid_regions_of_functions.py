@@ -18,7 +18,7 @@ SUMS = X[:6].sum(axis=0, keepdims=True)
 
 
 @pl.jit.incore
-def sums(t):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def sums(t: Any):
     return pl.col_sum(t)
 
 
@@ -38,34 +38,35 @@ def viewed_at_run_time(t: pl.Tile[[8, 8], pl.FP32, pl.TileView(valid_shape=(ROWS
 
 
 @pl.jit.incore
-def in_a_loop(t):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def in_a_loop(t: Any):
     for _ in pl.range(2):
         t = t + t
     return pl.col_sum(t) * 0.25
 
 
 @pl.jit.incore
-def through_another(t):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def through_another(t: Any):
     return sums(t + t) * 0.5
 
 
 @pl.jit.incore
-def of_part(x):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def of_part(x: Any):
     return pl.load(x, [0, 0], [8, 8], valid_shape=[6, 8])
 
 
 @pl.jit.incore
-def of_what_there_is(x):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def of_what_there_is(x: Any):
     return pl.load(x, [0, 0], [8, 8], clamp=True)
 
 
 FUNCTIONS = [sums, annotated, viewed, viewed_at_run_time, in_a_loop, through_another]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_a_function_knows_what_of_its_tile_is_valid(function: Callable[[Any], Any], platform: str) -> None:
+def callers(function: Any) -> tuple[Any, Any]:
+    """Kernels that give a function a tile: valid in 6 rows, and in as many as there are."""
+
     @pl.jit
-    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    def part(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         with pl.at(level=pl.Level.CORE_GROUP):
             pl.store(function(pl.load(x, [0, 0], [8, 8], valid_shape=[6, 8])), [0, 0], out)
 
@@ -74,7 +75,13 @@ def test_a_function_knows_what_of_its_tile_is_valid(function: Callable[[Any], An
         with pl.at(level=pl.Level.CORE_GROUP):
             pl.store(function(pl.load(x, [0, 0], [8, 8], clamp=True)), [0, 0], out)
 
-    for made, x in ((kernel, X), (ragged, X[:6].copy())):
+    return part, ragged
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_a_function_knows_what_of_its_tile_is_valid(function: Callable[[Any], Any], platform: str) -> None:
+    part, ragged = callers(function)
+    for made, x in ((part, X), (ragged, X[:6].copy())):
         out = np.full((1, 8), -7, np.float32)
         made(x, out)
         np.testing.assert_array_equal(out, SUMS)
@@ -99,7 +106,7 @@ def test_a_caller_knows_what_of_a_result_is_valid(function: Callable[[Any], Any]
 
 
 @pl.jit.incore
-def doubled(t):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def doubled(t: Any):
     return t * 2.0
 
 
@@ -129,8 +136,9 @@ def test_one_function_takes_whole_tiles_and_parts(platform: str) -> None:
             pl.store(part, [0, 0], out)
             pl.store(pl.add(pl.col_sum(part), pl.col_sum(whole)), [0, 0], total)
 
-    again = pl.parse(ir.compile(Twice, platform=platform).program.as_python())  # type: ignore[union-attr]  # pyright: ignore
-    for made in (kernel, ir.compile(Twice, platform=platform), ir.compile(again, platform=platform)):  # pyright: ignore[reportArgumentType]
+    compiled: Any = ir.compile(Twice, platform=platform)
+    again: Any = pl.parse(compiled.program.as_python())
+    for made in (kernel, compiled, ir.compile(again, platform=platform)):
         out, total = np.full((8, 8), -7, np.float32), np.zeros((1, 8), np.float32)
         made(X, out, total)
         np.testing.assert_array_equal(out, np.concatenate([2 * X[:6], np.full((2, 8), -7)]))
@@ -162,16 +170,7 @@ def test_what_cannot_keep_its_valid_region_is_refused() -> None:
 
 
 def test_functions_that_were_read_elsewhere_take_the_regions_of_their_annotations(platform: str) -> None:
-    @pl.jit
-    def part(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-        with pl.at(level=pl.Level.CORE_GROUP):
-            pl.store(elsewhere(pl.load(x, [0, 0], [8, 8], valid_shape=[6, 8])), [0, 0], out)
-
-    @pl.jit
-    def ragged(x: pl.Tensor[[ROWS, 8], pl.FP32], out: pl.Out[pl.Tensor]):
-        with pl.at(level=pl.Level.CORE_GROUP):
-            pl.store(elsewhere(pl.load(x, [0, 0], [8, 8], clamp=True)), [0, 0], out)
-
+    part, ragged = callers(elsewhere)
     out = np.zeros((1, 8), np.float32)
     with pytest.raises(ShapeError, match="valid up to 8 in dim 0, got 6"):
         part(X, out)

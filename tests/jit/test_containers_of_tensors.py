@@ -230,7 +230,7 @@ class Growing(dict[str, Any]):
 
 
 @pl.jit
-def beside(x: pl.Tensor, option: pl.constexpr, out: pl.Out[pl.Tensor]):  # type: ignore[valid-type]
+def beside(x: pl.Tensor, option: pl.constexpr[object], out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         out[:] = x * 2.0
 
@@ -262,7 +262,7 @@ CONFIG = Config()
 
 
 @pl.jit.inline
-def converted(x, v):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def converted(x: Any, v: Any):
     return pl.cast(x, v)
 
 

@@ -87,11 +87,11 @@ class ProgramScope(Protocol):
         """The name of a dynamic extent in this program."""
         ...
 
-    def given(self, function: str, param: str, type: TileType) -> TileType:
+    def with_region(self, function: str, param: str, type: TileType) -> TileType:
         """The type of a parameter, with the valid region that its tiles have."""
         ...
 
-    def gives(self, function: str, param: str, valid: Valid, site: Span) -> bool:
+    def read_for(self, function: str, param: str, valid: Valid, site: Span) -> bool:
         """Let a function be read for tiles with this valid region; False: it was read elsewhere."""
         ...
 
@@ -133,7 +133,7 @@ class Context(Scalars):
         """Index and count of the blocks inside pl.spmd."""
         self.lane: int | None = None
         """The lane inside pl.split_aiv."""
-        self.wanted: tuple[ast.expr, Callable[[], ValueType]] | None = None
+        self.wanted: tuple[ast.expr, Callable[[], ValueType | None]] | None = None
         """The value of the latest annotated assignment, and the type that its annotation gives."""
         self.statement_call: ast.expr | None = None
         """The latest call whose result nobody takes, or only the name of one of its arguments."""

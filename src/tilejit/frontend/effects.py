@@ -148,7 +148,8 @@ def _pop(ctx: Context, row: OpSpec, args: Args, node: ast.AST) -> object:
     if args["shape"] is None and args["dtype"] is None and ctx.wanted is not None and ctx.wanted[0] is node:
         annotated = ctx.wanted[1]()
         if not isinstance(annotated, TileType):
-            raise ParserTypeError(f"{row.name} gives a tile, its target is annotated as {annotated}", help="annotate it as pl.Tile[[…], pl.FP32]")
+            said = "no type of the language" if annotated is None else annotated
+            raise ParserTypeError(f"{row.name} gives a tile, its target is annotated as {said}", help="annotate it as pl.Tile[[…], pl.FP32]")
         type = annotated
     if type is None and ctx.lane is None:
         return NotImplemented

@@ -232,7 +232,7 @@ def _match_valid(ctx: Context, function: str, name: str, type: TileType, arg: SS
     """Let a function be read for the valid region of a tile that it is given; one that was read elsewhere takes those of its annotations only."""
     own = d.shaped_type(arg)
     wrong = [axis for axis, (wanted, got) in enumerate(zip(type.valid, own.valid, strict=True)) if isinstance(wanted, int) and wanted != got]
-    if not wrong or ctx.program.gives(function, name, own.valid, ctx.span(node)):
+    if not wrong or ctx.program.read_for(function, name, own.valid, ctx.span(node)):
         return
     for axis in wrong:
         wanted, got, what = type.valid[axis], own.valid[axis], f"parameter `{name}` of `{function}`"

@@ -167,11 +167,11 @@ class ProgramBuilder:
             self._reading.pop()
         return self._built[name]
 
-    def given(self, function: str, param: str, type: TileType) -> TileType:
+    def with_region(self, function: str, param: str, type: TileType) -> TileType:
         """The type of a parameter, with the valid region that its tiles have."""
         return type.with_valid(self._regions.get((function, param), type.valid))
 
-    def gives(self, function: str, param: str, valid: Valid, site: Span) -> bool:
+    def read_for(self, function: str, param: str, valid: Valid, site: Span) -> bool:
         """Let a function be read for tiles with this valid region; False: it was read elsewhere."""
         if function in self._sources:
             raise _OtherRegion((function, param), valid, site)

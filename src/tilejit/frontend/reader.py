@@ -76,7 +76,7 @@ class FunctionReader:
     def _read(self, in_memory: frozenset[Place]) -> d.FuncOp:
         source = self.source
         specs = self.parameters() if source.params is None else list(source.params)
-        specs = [replace(spec, type=self.program.given(source.name, spec.name, spec.type)) if isinstance(spec.type, TileType) else spec for spec in specs]
+        specs = [replace(spec, type=self.program.with_region(source.name, spec.name, spec.type)) if isinstance(spec.type, TileType) else spec for spec in specs]
         windows = [spec.name for spec in specs if spec.window]
         hidden = [] if self.program.is_entry(source) else [ParamSpec(comm_name(name), ScalarType(INT64)) for name in windows]
         op, arguments = function(source.name, source.kind, [(spec.name, spec.type, spec.direction) for spec in (*specs, *hidden)], source.attrs)

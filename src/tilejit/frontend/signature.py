@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import GenericAlias
+from typing import get_origin
 
 from tilejit.dtypes import INT64, DType
 from tilejit.errors import ParserTypeError, Span, TilejitError
@@ -78,6 +79,17 @@ def directed(annotation: object) -> tuple[object, str]:
     if isinstance(annotation, DirectedAnnotation):
         return annotation.inner, annotation.direction
     return annotation, "In"
+
+
+def is_of_python(annotation: object) -> bool:
+    """Whether it speaks of Python's types or the user's own: `int`, `list[int]`, `str | None`, `Any`. At a local they say as much as in Python: nothing."""
+    kind = get_origin(annotation) or annotation
+    named = isinstance(kind, type) and kind.__module__.partition(".")[0] not in _WITH_DATA_TYPES
+    return named or annotation is None or type(kind).__module__ == "typing"
+
+
+_WITH_DATA_TYPES = ("tilejit", "numpy", "ml_dtypes", "torch")
+"""Packages whose types somebody may take for those of the language."""
 
 
 def value_type(annotation: object, symbol: SymbolName, span: Span) -> ValueType:

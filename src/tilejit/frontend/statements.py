@@ -18,7 +18,7 @@ from tilejit.frontend.expressions import binary
 from tilejit.frontend.merge import literal_fits
 from tilejit.frontend.prints import asserted_text
 from tilejit.frontend.scalars import constant_as
-from tilejit.frontend.signature import agrees, annotation_value, value_type
+from tilejit.frontend.signature import agrees, annotation_value, is_of_python, value_type
 from tilejit.frontend.tasks import TaskResult
 from tilejit.frontend.values import Binding, NoValue, TypedConstant, YieldRecord, describe_value, is_number, number_dtype, plain_number, shaped
 from tilejit.tile_ir import dialect as d
@@ -90,19 +90,20 @@ def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
 
-    def declared() -> ValueType:
+    def declared() -> ValueType | None:
         span = ctx.span(node.annotation)
         written = _as_node(node.annotation)
         names = _names_in(written)
         local = {name: _in_annotation(name, binding) for name in names if (binding := ctx.scope.get(name)) is not None}
         annotation = annotation_value(_Slots(ctx).visit(copy.deepcopy(written)), ctx.frame.namespace, span, local)
-        return value_type(annotation, _extent_name(ctx, local), span)
+        return None if is_of_python(annotation) else value_type(annotation, _extent_name(ctx, local), span)
 
     ctx.wanted = (node.value, declared)
     value = ctx.value(node.value)
     if not isinstance(node.target, ast.Name):
         ctx.fail(UnsupportedFeatureError, "only names can be annotated", node.target)
-    ctx.bind(node.target.id, _checked(ctx, node, declared(), value), node)
+    type = declared()
+    ctx.bind(node.target.id, value if type is None else _checked(ctx, node, type, value), node)
 
 
 class _Slots(ast.NodeTransformer):

@@ -21,7 +21,7 @@ _COUNT = itertools.count()
 
 def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object] | None = None) -> Program | Function:
     """The one program (or the one function) that `code` defines; `pl` is imported for it."""
-    lines = texts.split(code)
+    lines = texts.python_lines(code)
     if filename.startswith("<") and filename.endswith(">"):
         # Each text has a name of its own, under which tracebacks find its lines. Those of a file are there, as it is when they look.
         filename = f"{filename[:-1]} {next(_COUNT)}>"

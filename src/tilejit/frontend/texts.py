@@ -6,7 +6,9 @@ compiles to that very code."""
 from __future__ import annotations
 
 import ast
+import codecs
 import contextlib
+import io
 import linecache
 import os
 import stat
@@ -76,8 +78,8 @@ def forget(code: CodeType) -> None:
     _kept.pop(id(code), None)
 
 
-_files: dict[str, tuple[object, list[str]]] = {}
-"""By name: what tells the state of a file, and its lines, for all functions of it."""
+_files: dict[str, tuple[bytes, list[str]]] = {}
+"""By name: what a file held, and its lines, for all functions of it. Its size and times would not tell: a clock of files may tick once a second."""
 
 
 def _of_file(filename: str) -> list[str] | None:
@@ -86,11 +88,11 @@ def _of_file(filename: str) -> list[str] | None:
     if registered is not None and len(registered) > 1 and registered[1] is None:
         return None
     try:
-        facts = os.stat(filename)
-        state = (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        with open(filename, "rb", buffering=0) as file:
+            data = file.read()
         known = _files.get(filename)
-        if known is None or known[0] != state:
-            known = _files[filename] = state, _read(filename)
+        if known is None or known[0] != data:
+            known = _files[filename] = data, python_lines(_text_of(data))
     except (OSError, ValueError, SyntaxError):  # no such file; its coding is unknown, or not what it says
         return None
     return known[1]
@@ -107,28 +109,22 @@ def _of_loader(filename: str, names: Mapping[str, object]) -> list[str] | None:
         text = get_source(getattr(spec, "name", None) or names.get("__name__"))
     except Exception:  # a loader may be anybody's; one of an archive that was replaced meanwhile reads whatever is there
         return None
-    return split(text) if isinstance(text, str) else None
+    return python_lines(text) if isinstance(text, str) else None
 
 
 def _registered(filename: str) -> list[str] | None:
     """The lines that somebody told `linecache`, as notebooks do; not those that it read from a file which is gone or changed."""
     linecache.checkcache(filename)
-    return split("".join(linecache.getlines(filename))) or None
+    return python_lines("".join(linecache.getlines(filename))) or None
 
 
-def _read(filename: str) -> list[str]:
-    """The lines of a file of Python. Most are plain UTF-8 and need no search for their encoding, which would be a tenth of a warm start."""
-    with open(filename, "rb", buffering=0) as raw:
-        data = raw.read()
-    if any(b"coding" in line for line in data.split(b"\n", 2)[:2]) or data.startswith(b"\xef\xbb\xbf") or b"\r" in data:
-        with tokenize.open(filename) as file:
-            text = file.read()
-    else:
-        text = data.decode()
-    return split(text)
+def _text_of(data: bytes) -> str:
+    """The text of a file of Python. Most are plain UTF-8 and need no search for their encoding, which would be a tenth of a warm start."""
+    plain = not data.startswith(codecs.BOM_UTF8) and not any(b"coding" in line for line in data.split(b"\n", 2)[:2]) and b"\r" not in data
+    return data.decode() if plain else data.decode(tokenize.detect_encoding(io.BytesIO(data).readline)[0])
 
 
-def split(text: str) -> list[str]:
+def python_lines(text: str) -> list[str]:
     """The lines of a text as Python counts them; `str.splitlines` takes more characters, such as a form feed, for ends."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return [line + "\n" for line in (lines if lines[-1] else lines[:-1])]
@@ -143,7 +139,7 @@ def _anonymous(code: CodeType) -> list[str] | None:
                 return []
             if found[0] not in _served:
                 _served.append(found[0])
-            return split(found[0])
+            return python_lines(found[0])
     return None
 
 

@@ -258,3 +258,22 @@ def test_a_tensor_that_typing_calls_optional_may_be_left_out():
 
     np.testing.assert_array_equal(kernel(X, None), X)
     np.testing.assert_array_equal(kernel(X, X), X + X)
+
+
+class Own:
+    """A class of the user."""
+
+
+def test_locals_annotated_with_types_of_python_are_as_without():
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        factor: int = 3
+        maybe: Optional[float] = 0.5  # noqa: UP045 (another object than `float | None`)
+        later: Final
+        with pl.at(level=pl.Level.CORE_GROUP):
+            first: Any = x[0, 0]
+            both: Own | None = x * (factor + maybe)
+            later = both + first
+            out[:] = later
+
+    np.testing.assert_array_equal(kernel(X), 3.5 * X + 1)

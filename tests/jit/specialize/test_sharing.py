@@ -9,18 +9,19 @@ import pytest
 
 import tilejit.language as pl
 import tilejit.language as same_language
+from tests.jit.conftest import MakeKernel
 from tilejit.errors import UnsupportedFeatureError
 
 X = np.arange(64, dtype=np.float32).reshape(8, 8)
 
 
 @pl.jit.inline
-def double(t):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def double(t: Any):
     return pl.mul(t, 2.0)
 
 
 @pl.jit.inline
-def is_large(t):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def is_large(t: Any):
     return t > 5.0
 
 
@@ -57,6 +58,32 @@ def test_a_tile_is_another_than_a_tensor(platform: str) -> None:
     np.testing.assert_array_equal(kernel(X), X > 5)
 
 
+@pl.jit.inline
+def with_itself(m: Any):
+    return m & m
+
+
+def test_a_comparison_is_another_than_numbers(platform: str) -> None:
+    @pl.jit
+    def flags_first(x: pl.Tensor, flags: pl.Out[pl.Tensor], numbers: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            flags[:] = with_itself(x > 3)
+            numbers[:] = with_itself(x * 1)
+
+    @pl.jit
+    def numbers_first(x: pl.Tensor, flags: pl.Out[pl.Tensor], numbers: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            numbers[:] = with_itself(x * 1)
+            flags[:] = with_itself(x > 3)
+
+    x = np.arange(8, dtype=np.int32).reshape(2, 4)
+    for kernel in (flags_first, numbers_first):
+        flags, numbers = kernel(x)
+        assert (flags.dtype, numbers.dtype) == (bool, np.int32)
+        np.testing.assert_array_equal(flags, x > 3)
+        np.testing.assert_array_equal(numbers, x)
+
+
 class Pair(NamedTuple):
     w: Any
     b: Any
@@ -66,7 +93,7 @@ SCALE = {"w": 10.0, "b": 20.0}
 
 
 @pl.jit.inline
-def of_keys(x, both):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def of_keys(x: Any, both: Any):
     total = x * 0.0
     for key in both:
         total = total + SCALE[key]
@@ -74,7 +101,7 @@ def of_keys(x, both):  # type: ignore[no-untyped-def]  # pyright: ignore[reportM
 
 
 @pl.jit.inline
-def of_members(x, both):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def of_members(x: Any, both: Any):
     total = x * 0.0
     for item in both:
         total = total + SCALE[item] if isinstance(item, str) else total + item
@@ -99,12 +126,12 @@ def test_a_dict_is_another_than_a_named_tuple() -> None:
 
 
 @pl.jit.inline
-def seven(v):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def seven(v: Any):
     return v * 7.0
 
 
 @pl.jit.inline
-def eight(v):  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType]
+def eight(v: Any):
     return v * 8.0
 
 
@@ -121,14 +148,10 @@ def test_two_names_of_the_language_are_one(monkeypatch: pytest.MonkeyPatch) -> N
             np.testing.assert_array_equal(kernel(X), wanted)
 
 
-def test_a_number_in_a_group_is_read_by_an_annotation_in_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_in_a_group_is_read_by_an_annotation_in_quotes(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pl.tile, "COLUMNS", 8, raising=False)
-
-    @pl.jit(on_drift="recompile")
-    def kernel(x: pl.Tensor, out: "pl.Out[pl.Tensor[[8, pl.tile.COLUMNS], pl.FP32]]"):  # type: ignore[name-defined]  # noqa: UP037  # pyright: ignore
-        with pl.at(level=pl.Level.CORE_GROUP):
-            out[:] = 1.0
-
+    head = "@pl.jit(on_drift='recompile')\ndef kernel(x: pl.Tensor, out: 'pl.Out[pl.Tensor[[8, pl.tile.COLUMNS], pl.FP32]]'):\n"
+    kernel = make_kernel(head + "    out[:] = 1.0\n")
     assert [kernel(X).shape for _ in range(3)] == [(8, 8)] * 3
     monkeypatch.setattr(pl.tile, "COLUMNS", 4)
     assert [kernel(X).shape for _ in range(3)] == [(8, 4)] * 3

@@ -202,10 +202,10 @@ def larger_tiles_are_faster(candidate: Choice, run: Callable[[], object]) -> flo
 def doubled_by(*rows: int) -> Any:
     @pl.autotune({"tiles": [Tiles(number) for number in rows]}, key=("x.shape[1]",), progress=False, timer=larger_tiles_are_faster)
     @pl.jit
-    def doubled(x: pl.Tensor, out: pl.Out[pl.Tensor], tiles: pl.constexpr = SIXTEEN):  # type: ignore[valid-type]
+    def doubled(x: pl.Tensor, out: pl.Out[pl.Tensor], tiles: pl.constexpr[Any] = SIXTEEN):
         with pl.at(level=pl.Level.CORE_GROUP):
-            for i in pl.range(x.shape[0] // tiles.rows):  # type: ignore[attr-defined]
-                pl.store(pl.load(x, [i * tiles.rows, 0], [tiles.rows, x.shape[1]]) * 2.0, [i * tiles.rows, 0], out)  # type: ignore[attr-defined]
+            for i in pl.range(x.shape[0] // tiles.rows):
+                pl.store(pl.load(x, [i * tiles.rows, 0], [tiles.rows, x.shape[1]]) * 2.0, [i * tiles.rows, 0], out)
 
     return doubled
 

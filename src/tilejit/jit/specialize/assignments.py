@@ -268,6 +268,8 @@ class Assignments(Calls):
             self._list_made([node.target], node.value)
         target = self.target(node.target, value)
         assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
+        if isinstance(annotation, ast.Name) and annotation.id in self.objects:  # of Python's types or the user's own: it says nothing
+            return [] if value_node is None else [at(ast.Assign([target], value_node), node)]
         return [at(ast.AnnAssign(target, annotation, value_node, node.simple), node)]
 
     def augmented(self, node: ast.stmt) -> list[ast.stmt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Protocol, cast
 
 from tilejit.frontend.reserved_names import RESERVED
@@ -81,6 +81,9 @@ class Built:
     name: str
     types: Mapping[str, Abstract]
     result: Abstract
+
+
+_BUT_KEYS = tuple(part.name for part in fields(Items) if part.name != "keys")
 
 
 @dataclass
@@ -236,26 +239,26 @@ class Specializer:
         return body.result or UNKNOWN
 
     def _alpha(self, types: Mapping[str, Abstract]) -> Sequence[Hashable]:
-        """Parameter types with symbols numbered by first appearance: equal for calls that can share a specialisation. Objects count by their handles."""
+        """Parameter types with symbols numbered by first appearance: equal for calls that can share a specialisation. Objects count by their handles.
+
+        Whatever a type says counts: each of its fields, those that are yet to come too.
+        """
         numbers: dict[DynDim, int] = {}
         things: dict[int, int] = {}
 
-        def dim(extent: int | str) -> Hashable:
-            return ("dim", numbers.setdefault(extent, len(numbers))) if isinstance(extent, DynDim) else extent
+        def key(value: object) -> Hashable:
+            if isinstance(value, DynDim):
+                return ("dim", numbers.setdefault(value, len(numbers)))
+            if isinstance(value, Static):
+                identities = tuple(things.setdefault(id(made), len(things)) for made in made_in(value.value))  # which of them are one list
+                return ("static", repr(encode(value.value, self.trace.reference)), identities)
+            if isinstance(value, Items):  # keys that Python takes for equal are told apart
+                return ("items", repr(encode(value.keys, self.trace.reference)), *(key(getattr(value, part)) for part in _BUT_KEYS))
+            if isinstance(value, BufferType | TileType):
+                return (type(value), *(key(getattr(value, part.name)) for part in fields(value)))
+            return tuple(map(key, cast("tuple[object, ...]", value))) if isinstance(value, tuple) else value
 
-        def key(type: Abstract) -> Hashable:
-            if isinstance(type, BufferType):
-                return ("tensor", tuple(map(dim, type.shape)), type.dtype.name, type.layout)
-            if isinstance(type, TileType):
-                return ("tile", type.space, tuple(map(dim, type.shape)), tuple(map(dim, type.valid)), type.dtype.name)
-            if isinstance(type, Static):
-                identities = tuple(things.setdefault(id(made), len(things)) for made in made_in(type.value))  # which of them are one list
-                return ("static", repr(encode(type.value, self.trace.reference)), identities)
-            if isinstance(type, Items):
-                return ("items", type.names, type.is_dict, type.key_class, repr(encode(type.keys, self.trace.reference)), *(key(item) for item in type.items))
-            return type
-
-        return [(name, key(type)) for name, type in types.items()]
+        return [(name, key(value)) for name, value in types.items()]
 
     def external(self, function: object, node: ast.expr, taken: Collection[str]) -> ast.expr:
         """A call of a module-level function, which the program takes in: under its name, or under another where that means something else already.

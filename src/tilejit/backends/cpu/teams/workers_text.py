@@ -246,7 +246,8 @@ define internal ptr @record(ptr %team, i64 %number) noinline {
 }
 
 ; Start workers until there are `wanted`. Signals are for the threads of Python, but for those that a thread's own instructions raise (SIGILL, SIGTRAP,
-; SIGABRT, SIGBUS, SIGFPE and SIGSEGV): one that blocks them ends the process before anybody, such as faulthandler, can tell of it.
+; SIGABRT, SIGBUS, SIGFPE and SIGSEGV): one that blocks them ends the process before anybody, such as faulthandler, can tell of it. They are bits 3 to 7
+; and 10 of the mask; all the others are -1273.
 define internal void @start_workers(ptr %team, i64 %wanted) noinline {
 entry:
   %thread = alloca i64, align 8
