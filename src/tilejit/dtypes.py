@@ -105,6 +105,9 @@ UINT4, UINT8, UINT16, UINT32, UINT64 = _ROWS[6:11]
 FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, HF4, HF8 = _ROWS[11:21]
 INDEX, TASK_ID, COMPLEX64 = _ROWS[21:]
 
+LONGS = {INDEX, INT64}
+"""Two names of one width: a scalar of one is taken where a program says the other."""
+
 
 def dtype_named(name: str) -> DType:
     """The data type called `name` (`"FP32"`)."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tests.frontend.kernels import data, kernel, ops, result, run
 from tilejit.errors import ArgumentError, DTypeError, InvalidOperationError, OutOfBoundsError, ParserTypeError, ShapeError, TilejitError
+from tilejit.runtime.config import RunConfig
 from tilejit.tile_ir import dialect as d
 
 
@@ -221,3 +223,21 @@ def test_a_window_that_leaves_its_tensor_in_some_round_is_refused(body: str, not
 )
 def test_what_may_stay_inside_is_left_to_the_run(body: str) -> None:
     kernel(body + "\nout[:] = x")
+
+
+def test_a_counter_is_an_element_of_64_bits() -> None:
+    @pl.jit
+    def counted(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for i in pl.range(x.shape[0]):
+                out[i] = i * i
+            pl.atomic_add(out, [0], out[3] + x.shape[0])
+
+    x = np.zeros(4, np.float32)
+    for platform in ("cpu", "reference"):
+        out = np.full(4, -7, np.int64)
+        counted(x, out, config=RunConfig(platform=platform))
+        np.testing.assert_array_equal(out, [13, 1, 4, 9])
+        np.testing.assert_array_equal(counted(x, config=RunConfig(platform=platform))[1:], out[1:])
+    with pytest.raises(DTypeError, match="takes a INT32 scalar, got INDEX"):
+        counted(x, np.zeros(4, np.int32))

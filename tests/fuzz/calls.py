@@ -6,7 +6,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from tests.fuzz.regions import AT, SYMBOL, Helper, Regions, shape_text
-from tests.fuzz.values import Val
+from tests.fuzz.statements import operate
+from tests.fuzz.values import Dim, Val
 from tests.fuzz.writer import Param, Writer
 
 
@@ -99,6 +100,31 @@ class Calls(Regions):
         self.entry.hold(name, value)
         # Decisions inside kernels may not depend on how the caller holds it.
         self.entry.env[name] = replace(value, text=name, product=True)
+
+    def passed(self, w: Writer) -> None:
+        given = [v for v in w.env.values() if v.level == "tile" and all(isinstance(extent, int) for extent in v.shape)]
+        given = self.rng.sample(given, min(len(given), self.rng.choice((1, 1, 2))))
+        partly = [v for v in w.env.values() if v.level == "tile" and v not in given and not v.full and all(isinstance(extent, int) for extent in v.shape)]
+        given += partly[-1:]
+        inner, outside = self.writer(depth=1), dict[Dim, Dim]()
+        inner.level, inner.region = "tile", True
+        for value in given:
+            name = inner.fresh("t")
+            known = {extent: inner.fresh("n") for extent in value.valid if isinstance(extent, str)}  # names of the caller's, which mean nothing inside
+            outside.update({own: extent for extent, own in known.items()})
+            inner.params.append(Param(name, value.shape, value.dtype, f"tile={value.text}"))
+            inner.hold(name, replace(value, text=name, valid=tuple(known[extent] if isinstance(extent, str) else extent for extent in value.valid)))
+        for _ in range(self.rng.choice((1, 2, 3))):
+            operate(inner)
+        found = inner.pick(lambda v: all(isinstance(extent, int) for extent in v.shape))
+        if found is None or len(inner.params) > len(given):  # it asked for tensors, which this caller need not have
+            return
+        inner.emit(f"return {found.text}")
+        helper = Helper(self.fresh("helper"), self.rng.choice(("incore", "incore", "inline")) if self.jit else "incore", inner, [], value=found)
+        self.helpers.append(helper)
+        name = w.fresh("t")
+        w.emit(f"{name} = {self.callee(helper)}({', '.join(value.text for value in given)})")
+        w.hold(name, replace(found, valid=tuple(outside.get(extent, extent if isinstance(extent, int) else w.fresh("j")) for extent in found.valid)))
 
     def middle(self) -> None:
         """A function between the entry and its helpers: it calls them, and has regions of its own."""
@@ -203,6 +229,8 @@ class Calls(Regions):
 
 def annotation(param: Param, bare: bool) -> str:
     """How a parameter is declared."""
+    if param.style.startswith("tile="):
+        return f"pl.Tile[{shape_text(param.shape)}, pl.{param.dtype}]"
     if param.style == "scalar":
         return f"pl.{param.dtype}" if bare else f"pl.Scalar[pl.{param.dtype}]"
     tensor = "pl.Tensor" if bare else f"pl.Tensor[{shape_text(param.shape)}, pl.{param.dtype}]"

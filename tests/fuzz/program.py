@@ -146,7 +146,8 @@ class Composer(SideBySide):
         parameters = ", ".join(["self", *(f"{p.name}: {annotation(p, False)}" for p in w.params)])
         results = [f"pl.Tensor[{shape_text(p.shape)}, pl.{p.dtype}]" for p in w.params if p.direction == "Out"]
         if helper is not None and helper.value is not None:
-            results = [f"pl.Tensor[{shape_text(helper.value.shape)}, pl.{helper.value.dtype}]"]
+            kind_of_value = "Tile" if helper.value.level == "tile" else "Tensor"
+            results = [f"pl.{kind_of_value}[{shape_text(helper.value.shape)}, pl.{helper.value.dtype}]"]
         silent = self.silent if helper is None else helper.silent
         returned = results[0] if len(results) == 1 else f"tuple[{', '.join(results)}]"
         returns = "" if silent or not results else f" -> {returned}"

@@ -73,6 +73,9 @@ class Regions:
         if state is not None:
             w.frozen.add(state[1].text)
         self.plain_body(w)
+        partly = any(v.level == "tile" and not v.full for v in w.env.values())
+        if w.level == "tile" and w.region and not w.side and self.rng.random() < (0.6 if partly else 0.15):
+            self.passed(w)
         if state is not None:
             param, tile = state
             values = [v for v in w.env.values() if v.level == tile.level and v.full and (v.shape, v.dtype) == (tile.shape, tile.dtype)]
@@ -81,6 +84,10 @@ class Regions:
             self.write(w, value, param.name, param.shape, whole=True)
             if w.chance(0.4):
                 indexed.update_in_place(w, param.name, tile)
+
+    def passed(self, w: Writer) -> None:
+        """Tiles that a function of its own is given, and one that it gives back."""
+        raise NotImplementedError
 
     def in_out(self, w: Writer) -> tuple[Param, Val]:
         """A parameter that is read at the start of a body and written at its end."""

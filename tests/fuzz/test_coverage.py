@@ -8,7 +8,7 @@ from tests.fuzz import public_coverage
 from tests.fuzz.coverage import DTYPES_UNREACHED, UNREACHED, Coverage, measure
 from tilejit import ops
 
-PROGRAMS = 1300
+PROGRAMS = 2000
 
 
 @pytest.fixture(scope="module")

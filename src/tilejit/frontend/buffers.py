@@ -8,7 +8,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import BOOL, COMPLEX64, FP32, DType, dtype_elsewhere
+from tilejit.dtypes import BOOL, COMPLEX64, FP32, LONGS, DType, dtype_elsewhere
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
 from tilejit.frontend import edges
 from tilejit.frontend.affine import difference
@@ -271,6 +271,8 @@ def _as_element(ctx: Context, type: ShapedType, value: object) -> SSAValue:
         own = d.type_of(value)
         if not isinstance(own, ScalarType):
             raise ParserTypeError(f"one element takes a scalar, got {own}")
+        if {own.dtype, type.dtype} == LONGS:
+            return ctx.cast_scalar(value, type.dtype)
         _check_element(type, own.dtype)
     elif isinstance(value, TypedConstant):
         _check_element(type, value.dtype)

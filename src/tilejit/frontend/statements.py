@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from xdsl.ir import Block, SSAValue
 
-from tilejit.dtypes import INDEX, INT64
+from tilejit.dtypes import LONGS
 from tilejit.errors import ParserSyntaxError, ParserTypeError, StaticAssertionError, UnsupportedFeatureError
 from tilejit.frontend import branches, lanes, loops, regions, subscripts
 from tilejit.frontend.context import Context
@@ -161,8 +161,7 @@ def _checked(ctx: Context, node: ast.AnnAssign, declared: ValueType, value: obje
     if isinstance(value, DynVar):
         value = ctx.symbol_value(value)
     actual = d.type_of(value) if isinstance(value, SSAValue) else None
-    if isinstance(value, SSAValue) and {declared, actual} == {ScalarType(INDEX), ScalarType(INT64)}:  # Two names of one width.
-        assert isinstance(declared, ScalarType)
+    if isinstance(value, SSAValue) and isinstance(declared, ScalarType) and isinstance(actual, ScalarType) and {declared.dtype, actual.dtype} == LONGS:
         return ctx.cast_scalar(value, declared.dtype)
     if actual is None or not agrees(declared, actual):
         got = actual if actual is not None else describe_value(value)
