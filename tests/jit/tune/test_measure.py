@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilejit
 import tilejit.language as pl
 from tilejit.jit.tune.measure import Measure
 from tilejit.jit.tune.space import Choice
@@ -192,3 +193,12 @@ def test_what_a_function_counts_by_is_the_same_in_another_process() -> None:
     names = "(here.by_global, here.by_table, here.by_helper, here.by_default, here.by_method, here.by_module)"
     texts = {subprocess.run([sys.executable, "-c", text.format(sys.path, names)], capture_output=True, text=True, check=True).stdout for _ in range(2)}
     assert len(texts) == 1
+
+
+def test_a_script_that_is_started_through_another_directory_is_no_library() -> None:
+    told: list[object] = []
+    for factor in (2.0, 3.0):
+        names: dict[str, Any] = {"FACTOR": factor}
+        exec(compile("def doubled(x):\n    return x * FACTOR\n", f"{tilejit.__path__[0]}/../../script.py", "exec"), names)
+        told.append(Measure(names["doubled"]).told)
+    assert told[0] != told[1]

@@ -126,4 +126,5 @@ def _facts(code: CodeType, filename: str) -> tuple[str, tuple[str, ...]]:
 
 def _is_library(filename: str) -> bool:
     """Whether a file is one of Python's, of this package or of an installed one."""
+    filename = os.path.normpath(filename)  # a script may be started through `..`
     return filename.startswith(_LIBRARIES) or "site-packages" in filename or "dist-packages" in filename
