@@ -13,7 +13,7 @@ from tilejit.errors import ParserTypeError
 from tilejit.frontend import branches
 from tilejit.frontend.guards import may_fail
 from tilejit.frontend.scalars import COMPARED
-from tilejit.frontend.values import is_static
+from tilejit.frontend.values import describe_value, is_number, is_static
 
 if TYPE_CHECKING:
     from tilejit.frontend.context import Context
@@ -53,6 +53,10 @@ def _conditions(ctx: Context, node: ast.BoolOp, values: Sequence[object], word: 
             if error.hint == COMPARED:
                 error.hint = _of_a_number(node, item)
             raise
+    last = values[-1]
+    if is_static(last) and not is_number(last):  # it would be the result, which is a flag here
+        text = ast.unparse(node.values[len(values) - 1])
+        raise ParserTypeError(f"an operand of `{word}` must be a BOOL, got {describe_value(last)}", help=f"write `{text} if … else …`, or as a flag `bool({text})`")
     return out
 
 

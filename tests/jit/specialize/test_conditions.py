@@ -184,3 +184,13 @@ def test_what_is_said_of_any_and_all_of_flags_works(wrong: str, said: str | None
     for s, first in itertools.product((-2, 0, 1, 2), (0.0, 1.0)):
         x[0, 0] = first
         assert bool(kernel(x, s)[0, 0] > first) == bool(eval(wrong, {"x": x, "s": s, "YES": True}))
+
+
+@pytest.mark.parametrize("value", ["x[0, 0] > 0.5 and 'big' or 'small'", "x[0, 0] > 0.5 or [1]", "x[0, 0] > 0.5 or None"])
+def test_what_is_no_flag_is_no_result_of_a_choice_of_the_run(make_kernel: MakeKernel, value: str) -> None:
+    head = "@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x\n    "
+    x = np.ones((2, 4), np.float32)
+    with pytest.raises(ParserTypeError, match="must be a BOOL, got") as caught:
+        make_kernel(f"{head}print({value})\n")(x)
+    assert "if … else …" in str(caught.value.hint)
+    np.testing.assert_array_equal(make_kernel(f"{head}if {value}:\n        out[:] = x * 2.0\n")(x), 2 * x)
