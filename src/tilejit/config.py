@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -259,10 +260,14 @@ _READ_BY_CALLS = Watched(setting.variable for setting in (*_READ, NUM_THREADS, F
 
 
 def code_settings(ignored: Collection[str] = ()) -> tuple[tuple[str, object], ...]:
-    """Name and present value of every setting that changes generated code, but for the ignored ones; and how this thread computes, if not as usual."""
-    mode = float_mode.bits()
-    found = tuple((setting.name, setting.value) for setting in SETTINGS if setting.affects_code and setting.name not in ignored)
-    return (*found, ("float_mode", float_mode.described(mode))) if mode else found
+    """Name and present value of every setting that changes generated code, but for the ignored ones; and how Python computes here, if not as usual."""
+    mode, bytes_warning = float_mode.bits(), sys.flags.bytes_warning
+    found: list[tuple[str, object]] = [(setting.name, setting.value) for setting in SETTINGS if setting.affects_code and setting.name not in ignored]
+    if mode:
+        found.append(("float_mode", float_mode.described(mode)))
+    if bytes_warning:  # `python -bb` refuses `str(b"")`
+        found.append(("bytes_warning", bytes_warning))
+    return tuple(found)
 
 
 def tells_of_compiles() -> bool:

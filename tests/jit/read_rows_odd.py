@@ -222,6 +222,11 @@ ODD = [
     ("type of a NumPy scalar of the same size", "import numpy as np\nN = np.int64(3)", "5 if N.dtype.num == 7 else 6", ("np.int64", "np.longlong"), "m.N = m.np.longlong(3)", "m.N = m.np.int64(3)"),
     ("module without a name", "import types\nP = types.ModuleType('P')\nP.k = 3\ndel P.__name__", "P.k", ("k = 3", "k = 4"), "m.P.k = 4", "m.P.k = 3"),
     ("module whose name is no text", "import types\nP = types.ModuleType('P')\nP.k = 3\nP.__name__ = None", "P.k", ("k = 3", "k = 4"), "m.P.k = 4", "m.P.k = 3"),
+    ("attribute of what decorates kernels", "pl.jit.ROW = 3", "pl.jit.ROW", ("= 3", "= 4"), "m.pl.jit.ROW = 4", "m.pl.jit.ROW = 3"),
+    ("names of the language", "pl.ROW = 3", "pl.__dict__['ROW']", ("= 3", "= 4"), "m.pl.ROW = 4", "m.pl.ROW = 3"),
+    ("names in a part of the language", "pl.tile.ROW = 3", "pl.tile.__dict__['ROW']", ("= 3", "= 4"), "m.pl.tile.ROW = 4", "m.pl.tile.ROW = 3"),
+    ("part of the language that a function is given", "pl.tile.ROW_2 = 3", "getattr(pl.tile, 'ROW_2', 9)", ("= 3", "= 4"), "m.pl.tile.ROW_2 = 4", "m.pl.tile.ROW_2 = 3"),
+    ("module of a builtin", "bin.__module__ = 'abc'", "len(bin.__module__)", ("'abc'", "'abcd'"), "bin.__module__ = 'abcd'", "bin.__module__ = 'abc'"),
     ("dtype in a quoted annotation", "T = pl.FP32", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),
 ]  # fmt: skip
 KERNELS = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -205,3 +207,33 @@ def test_a_value_that_no_setting_takes_is_named_before_a_warm_kernel_runs(settin
     monkeypatch.setenv("TILEJIT_NUM_THREADS", "0")  # as if it were not set
     doubled(x)
     assert (x == 32).all()
+
+
+IN_A_SCRIPT = """
+import numpy as np
+import tilejit.language as pl
+TEXT, FLAG = b"ab", True
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * float({expression})
+print(kernel(np.ones((2, 4), np.float32))[0, 0], kernel.cache_info().loaded)
+"""
+
+
+def said_by(script: Path, *options: str) -> str:
+    done = subprocess.run([sys.executable, *options, str(script)], env={**os.environ, "TILEJIT_CACHE": "1"}, capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else done.stderr
+
+
+def test_a_python_that_refuses_texts_of_bytes_is_served_no_kernel_of_one_that_does_not(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(IN_A_SCRIPT.format(expression="4 if TEXT == 'ab' else 3"))
+    assert [said_by(script), said_by(script)] == ["3.0 0\n", "3.0 1\n"]
+    assert "BytesWarning" in said_by(script, "-bb")
+
+
+def test_where_warnings_are_errors_a_flag_is_inverted_as_elsewhere(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(IN_A_SCRIPT.format(expression="~FLAG"))
+    assert [said_by(script, "-W", "error"), said_by(script)] == ["-2.0 0\n", "-2.0 1\n"]

@@ -56,7 +56,8 @@ def _conditions(ctx: Context, node: ast.BoolOp, values: Sequence[object], word: 
     last = values[-1]
     if is_static(last) and not is_number(last):  # it would be the result, which is a flag here
         text = ast.unparse(node.values[len(values) - 1])
-        raise ParserTypeError(f"an operand of `{word}` must be a BOOL, got {describe_value(last)}", help=f"write `{text} if … else …`, or as a flag `bool({text})`")
+        help = f"write `{text} if … else …`, or as a flag `bool({text})`"
+        raise ParserTypeError(f"an operand of `{word}` must be a BOOL, got {describe_value(last)}", help=help)
     return out
 
 

@@ -109,7 +109,14 @@ BINARY: dict[type[ast.operator], Callable[[Any, Any], object]] = {
     ast.BitXor: operator.xor,
     ast.MatMult: operator.matmul,
 }
-UNARY: dict[type[ast.unaryop], Callable[[Any], object]] = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Invert: operator.invert, ast.Not: operator.not_}
+
+
+def _inverted(value: Any) -> object:
+    """`~value`, without the warning that Python 3.12 has for flags: where warnings are errors a kernel would compile in one process and not in the other."""
+    return ~int(value) if type(value) is bool else ~value
+
+
+UNARY: dict[type[ast.unaryop], Callable[[Any], object]] = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Invert: _inverted, ast.Not: operator.not_}
 
 
 def _contains(item: Any, container: Any) -> bool:

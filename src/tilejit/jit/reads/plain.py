@@ -72,9 +72,9 @@ _DISTRIBUTED = ("DistributedTensor", "CommCtx")
 
 
 def is_open(value: object, name: str) -> bool:
-    """Whether somebody may have set `value.name`: attributes of objects of the language, except what is fixed by their classes."""
+    """Whether somebody may have set `value.name`: attributes of objects of the language and of Python's functions, except what is fixed by their classes."""
     if language_path(value) is None:
-        return False
+        return type(value) is types.BuiltinFunctionType
     if isinstance(value, enum.EnumMeta):
         return name not in value.__members__
     fixed = ("name", "value") if isinstance(value, enum.Enum) else DType.__dataclass_fields__ if isinstance(value, DType) else ()

@@ -75,11 +75,12 @@ class Reads:
                 found = fold.attribute(module, name, path)
                 if name in GROUPS:
                     self.trace.groups[id(found)] = module, name
-                return found
+                if name in GROUPS or is_plain(found):
+                    return found  # else an object like any other: `pl.jit`, `pl.__dict__`
         elif id(owner) in self.trace.groups and not self.trace.gave(owner):
             module, group = self.trace.groups[id(owner)]
-            if not self._is_assigned(module, f"{group}.{name}"):
-                return fold.attribute(owner, name, path)
+            if not self._is_assigned(module, f"{group}.{name}") and is_plain(found := fold.attribute(owner, name, path)):
+                return found
             owner = self.trace.ask("attr", module, group)
         elif not is_handle(owner) and not self.trace.gave(owner) and not is_open(owner, name):
             found = fold.attribute(owner, name, path)

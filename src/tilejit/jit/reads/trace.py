@@ -88,6 +88,8 @@ class Trace:
 
     def ask(self, operation: str, *operands: object, path: str = "") -> Any:
         """The answer as a pass may hold it: a plain value, an object of ours, or a handle."""
+        for group in [item for item in flat(operands) if id(item) in self.groups and not self.gave(item)] if self.groups else ():
+            self.ask("attr", *self.groups[id(group)])  # what is given to Python is what Python gave
         if self._told_apart:
             operands = tuple(item if is_word(operation, place) else self._by_origin(item) for place, item in enumerate(operands))
         question = question_of(operation, operands, self.reference)
