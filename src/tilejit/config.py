@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from tilejit import float_mode
+from tilejit.errors import OptionError
 
 T = TypeVar("T")
 PREFIX = "TILEJIT_"
@@ -39,20 +40,13 @@ class Setting(Generic[T]):
         return self.read(raw_text(self.name))
 
     def read(self, text: str) -> T:
-        """What a text stands for; empty: the default."""
+        """What a text stands for; empty: the default. One that the setting does not take is an error."""
         if text == "":
             return self.default
         try:
             return self.parse(text)
         except ValueError as error:
-            raise SettingError(f"{self.variable}={text!r}: {error}", f"{self.variable} is: {self.doc}") from None
-
-
-class SettingError(ValueError):
-    """The environment has a text that a setting does not take; what the setting is comes second."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+            raise OptionError(f"{self.variable}={text!r}: {error}", help=f"{self.variable} is: {self.doc}") from None
 
 
 _fixed: ContextVar[Mapping[str, object] | None] = ContextVar("settings of a compile", default=None)

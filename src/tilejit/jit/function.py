@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, TilejitError, did_you_mean, shortened
+from tilejit.errors import ArgumentError, TilejitError, did_you_mean
 from tilejit.jit.bound import bound_kernels
 from tilejit.jit.cache import CacheInfo, MemoryCache
 from tilejit.jit.definition import Definition, Kernel, with_defaults
@@ -36,6 +36,7 @@ from tilejit.runtime.call.warm import MAKING, WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.targets import place_of, row_of
+from tilejit.tracebacks import shortened
 
 if TYPE_CHECKING:
     import os

@@ -31,7 +31,7 @@ from tilejit.jit.specialize.dependencies import renew
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
-from tilejit.runtime.config import RunConfig, check_settings, forbidden, settings_in, value_of
+from tilejit.runtime.config import RunConfig, check_settings, forbidden
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.store.entry import CacheEntry
 from tilejit.runtime.targets import EAGER, code_settings, place_of, row_of
@@ -81,7 +81,7 @@ class Programs(Kernel):
     # what it stands on --------------------------------------------------------------------------------------------------------
 
     def _policy(self) -> str:
-        return str(self.definition.options.get("on_drift") or value_of(settings.ON_DRIFT))
+        return str(self.definition.options.get("on_drift") or settings.ON_DRIFT.value)
 
     def _trace(self) -> Trace:
         """A new trace of questions, on what the kernel stands on; its own code is looked at first."""
@@ -270,7 +270,7 @@ class Programs(Kernel):
             place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
             compiled = compile_program(self._program(special), place, known=known)
         compiled.made_again(looking.again(lambda: key), lacks_forms=False)
-        of_setting = not own and (config is None or config.schedule == settings_in(key.seen)["schedule"])
+        of_setting = not own and (config is None or config.schedule == settings.values_in(key.seen)["schedule"])
         check_names(compiled, place.schedule, own=bool(own), of_setting=of_setting)
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
@@ -319,7 +319,7 @@ class Programs(Kernel):
         if config is not None and not isinstance(config, RunConfig):
             raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
         seen = settings.snapshot()
-        with settings.under(settings_in(seen)):
+        with settings.under(settings.values_in(seen)):
             platform, device = place_of(*self._wanted(config), devices_of(bound.values.values()))
             options = self._options(config, platform)
         return disk.first_part(trace, _described(extents, bound), bound.omitted, options, device, seen)

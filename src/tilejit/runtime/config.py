@@ -6,20 +6,18 @@ import enum
 import json
 import os
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from types import MemberDescriptorType
-from typing import NoReturn, TypeVar, cast, final
+from typing import NoReturn, cast, final
 
 import numpy as np
 
 from tilejit import config
 from tilejit.errors import ArtifactError, OptionError, TilejitWarning, did_you_mean
 from tilejit.runtime.targets import code_settings, resolve_platform
-
-T = TypeVar("T")
 
 _CHIP = "counts or records on the chip"
 _FILES = "writes or reads files of the vendor's tools"
@@ -191,26 +189,6 @@ def eager() -> Generator[None]:
             os.environ[variable] = before
 
 
-def value_of(setting: config.Setting[T]) -> T:
-    """What a setting is now; a text that it does not take is an error."""
-    try:
-        return setting.value
-    except config.SettingError as error:
-        raise _refused(error) from None
-
-
-def settings_in(seen: Sequence[object]) -> dict[str, object]:
-    """The settings that change code or where it runs, as they were in a snapshot; a text that one of them does not take is an error."""
-    try:
-        return config.values_in(seen)
-    except config.SettingError as error:
-        raise _refused(error) from None
-
-
-def _refused(error: config.SettingError) -> OptionError:
-    return OptionError(str(error), help=error.args[1])
-
-
 def forbidden(name: str, verb: str = "compile", ship: str = "the cache (`tilejit cache export`)", note: str | None = None) -> ArtifactError:
     """What is raised where RUN_ONLY forbids what a call needs; what else there is to `ship` from where it is allowed."""
     help = f"{verb} it where that is allowed and ship {ship}, or unset the variable"
@@ -223,7 +201,7 @@ _OF_RUNS: tuple[config.Setting[int] | config.Setting[bool], ...] = (config.NUM_T
 def check_settings_of_runs() -> None:
     """The same for what running a program reads, before anything runs."""
     for setting in _OF_RUNS:
-        value_of(cast("config.Setting[object]", setting))
+        _ = setting.value
 
 
 _warned: set[str] = set()
@@ -233,7 +211,7 @@ def check_settings() -> None:
     """Name what makes no sense in the environment: a value that a setting does not take is an error, a TILEJIT_* variable that nothing reads a warning."""
     there = config.variables_set()
     for setting in [setting for variable in there if (setting := config.VARIABLES.get(variable)) is not None]:
-        value_of(cast("config.Setting[object]", setting))
+        _ = setting.value
     for name, close in config.unknown_variables(there).items():
         if name not in _warned:
             _warned.add(name)

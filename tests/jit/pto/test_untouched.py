@@ -168,6 +168,20 @@ def test_a_content_that_nobody_needs_frees_its_descriptor(path: Path) -> None:
         os.fstat(file)
 
 
+def test_a_file_that_is_not_watched_does_not_stand_in_the_place_of_one_that_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden(path: str) -> None:
+        raise OSError(f"{path} may change unseen")
+
+    notices = watched(path).stands.__self__._notices  # type: ignore[attr-defined]
+    gc.collect()
+    monkeypatch.setattr(notices, "_watched", hidden)
+    other = path.with_name("other.pto")
+    content = Content(str(other), NEW)
+    assert all(content.holds() and not content.stands() for _ in range(8))
+    other.write_bytes(OLD)
+    assert not content.holds()
+
+
 def test_closed_descriptors_are_noticed(path: Path) -> None:
     content = watched(path)
 

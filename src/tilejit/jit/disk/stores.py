@@ -6,7 +6,6 @@ import functools
 import os
 
 from tilejit import config as settings
-from tilejit.runtime.config import value_of
 from tilejit.runtime.store.directory import Store, default_root
 
 
@@ -26,8 +25,8 @@ _stores: dict[tuple[object, ...], Store] = {}
 
 
 def _named_store() -> Store:
-    layers = tuple(path for path in value_of(settings.CACHE_PATH).split(os.pathsep) if path)
-    return _store(default_root() if value_of(settings.CACHE) else None, layers, value_of(settings.CACHE_BYTES))
+    layers = tuple(path for path in settings.CACHE_PATH.value.split(os.pathsep) if path)
+    return _store(default_root() if settings.CACHE.value else None, layers, settings.CACHE_BYTES.value)
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
-from tilejit.errors import ArgumentError, ArtifactError, TilejitError, shortened
+from tilejit.errors import ArgumentError, ArtifactError, TilejitError
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts import stored_hosts
@@ -27,6 +27,7 @@ from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import Fixed, LaunchParam, changed_between_launches
 from tilejit.runtime.targets import place_of
+from tilejit.tracebacks import shortened
 from tilejit.types.annotations import DynVar
 
 if TYPE_CHECKING:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tilejit import float_mode
+from tilejit.dtypes import dtype_of_numpy
 from tilejit.jit.definition import Definition
 from tilejit.jit.hosts.steady_text import Names, names_of
+from tilejit.runtime.arrays import allocate
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.host import Recorder
-from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor
+from tilejit.runtime.ranks.plan import HostTensor, NDArray, Plan, StackedTensor
 
 _KEPT = 16
 """Kinds of arguments for which a host function keeps what it did."""
@@ -23,8 +25,8 @@ Key = tuple[object, ...]
 
 
 def key_of(args: Sequence[object] | None, world: int) -> Key | None:
-    """What a text and the order of its steps can know of arguments, and how it computes; None where that could be more: where they are not just numbers, and
-    arrays that lie in one piece each, apart from each other."""
+    """What a text, the order of its steps and the checks of a call can know of arguments, and how it computes; None where that could be more: where they are
+    not just numbers, and arrays that lie in one piece each, apart from each other."""
     if args is None:
         return None
     parts: list[object] = [world, float_mode.bits()]
@@ -35,8 +37,8 @@ def key_of(args: Sequence[object] | None, world: int) -> Key | None:
             array: Any = value
             if not array.ndim or not array.flags.c_contiguous or not array.flags.writeable:  # without extents it may stand for a number
                 return None
-            parts.append((array.shape, array.dtype))
             first = array.__array_interface__["data"][0]
+            parts.append((array.shape, array.strides, array.dtype, first % (array.itemsize or 1)))
             reaches.append((first, first + array.nbytes))
         elif kind is int or kind is bool:
             parts.append((kind, value))
@@ -78,7 +80,9 @@ class Replay:
             tensor.array = array
         made: dict[str, object] = {}
         for name, tensor in self._new.items():
-            made[name] = tensor.array = np.zeros(tensor.shape, tensor.dtype)
+            dtype = dtype_of_numpy(tensor.dtype)
+            assert dtype is not None
+            made[name] = tensor.array = cast("NDArray", allocate(None, tensor.shape, dtype))
         for tensor in self._made:
             tensor.array = np.zeros(tensor.shape, tensor.dtype)
         for part in self._parts:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
 from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain, is_settled, language_path
 from tilejit.runtime.ranks.codes import codes_in
+from tilejit.runtime.ranks.plan import HostTensor, StackedTensor
 from tilejit.types.annotations import DynVar
 from tilejit.types.groups import GROUPS
 
@@ -18,6 +19,8 @@ _LANGUAGE = ("tilejit.language", "tilejit.language.distributed", "pypto.language
 _PURE_TOO = frozenset(map(id, (isinstance, enumerate, zip, reversed, any, all, map, filter)))
 _MEMBERS = frozenset({"shape", "dtype", "name", "value"})
 """Attributes of what a host function has, besides those of the language."""
+_TELLING = frozenset({*dir(HostTensor), *HostTensor.__dataclass_fields__, *StackedTensor.__dataclass_fields__, "format", "format_map"}) - _MEMBERS
+"""Attributes that may lead to what a tensor holds, or where it lies, whatever else is called so: its own, and methods of texts that read those of others."""
 _EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "YIELD_VALUE", "SEND", "LOAD_BUILD_CLASS"})
 
 
@@ -88,7 +91,7 @@ class Names:
             if step.opname in _NAMES:
                 self._read_name(function, str(step.argval))
             elif step.argval in code.co_names:
-                if step.argval not in methods and step.argval not in _MEMBERS and step.argval not in _spelled():
+                if step.argval in _TELLING or not (step.argval in methods or step.argval in _MEMBERS or step.argval in _spelled()):
                     raise _Unsteady
                 self._attributes.add(step.argval)
 

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilejit.config import snapshot, under
+from tilejit.config import snapshot, under, values_in
 from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
 from tilejit.jit.bound import ByReference
 from tilejit.jit.pto.launcher import Launcher
 from tilejit.jit.pto.text import Content, Source, read_content, read_source
 from tilejit.jit.pto.types import Parameter, parameters_of
 from tilejit.runtime.call.warm import SettingsWatch
-from tilejit.runtime.config import settings_in
 from tilejit.runtime.targets import DEFAULT, code_settings
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class SourceKernel(ByReference):
     def compiled_from(self, source: Source, seen: Sequence[object]) -> CompiledKernel:
         """The kernel of this text, under the settings of a snapshot."""
         key = self._key(source)
-        with under(settings_in(seen)):
+        with under(values_in(seen)):
             chosen = code_settings(DEFAULT)
             found = self._compiled.get((key, chosen))
             if found is None:

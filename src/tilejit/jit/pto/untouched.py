@@ -137,6 +137,7 @@ class _Notices:
         if place is None:
             return None
         file = _apart(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+        self.page[place] = 0  # of a file before, which may have stood to the end
         found = self._known[path] = Known(path, data, file, place, self)
         self._all.add(found)
         return found

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
-from tilejit.errors import StaleCaptureError, TilejitError, TuningError, shortened
+from tilejit.errors import StaleCaptureError, TilejitError, TuningError
 from tilejit.jit.bound import bound_kernels
 from tilejit.jit.definition import Kernel, replaced_part
 from tilejit.jit.disk import kernels as disk
@@ -40,6 +40,7 @@ from tilejit.runtime.copies import in_numpy
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.targets import row_of
+from tilejit.tracebacks import shortened
 
 if TYPE_CHECKING:
     from tilejit.jit.reads.trace import Trace

@@ -15,7 +15,7 @@ from tilejit.jit.protocol import is_adapted
 from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.specialize.arguments import BoundArguments, TensorArgument
 from tilejit.runtime.arrays import DeviceTensor, scalar_of, view_of
-from tilejit.runtime.config import RunConfig, value_of
+from tilejit.runtime.config import RunConfig
 from tilejit.runtime.threads import thread_count
 
 ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
@@ -36,7 +36,6 @@ def signature_of(args: tuple[object, ...], kwargs: Mapping[str, object], config:
 
 def threads_of(config: RunConfig | None) -> int:
     """How many threads a call may use: as many as it says, else what the setting, torch or the system says now."""
-    value_of(settings.NUM_THREADS)  # names what is wrong with it
     return config.num_threads if isinstance(config, RunConfig) and config.num_threads else thread_count()
 
 

@@ -201,7 +201,7 @@ def extents(shape: Sequence[object] | None, signature: Any, order: Sequence[obje
 def shown(value: object) -> str:
     """An argument in a message."""
     if isinstance(value, HostTensor):
-        return f"Tensor[{list(value.shape)}, {value.array.dtype}]"
+        return repr(value)
     if isinstance(value, Window):
         return "a window"
     return f"an array of shape {list(shape)}" if isinstance(shape := getattr(value, "shape", None), tuple) and shape else repr(value)

@@ -53,9 +53,10 @@ class GroupOf:
     window: Window
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HostTensor:
-    """A tensor of the host function, or a part of one that lies in one piece."""
+    """A tensor of the host function, or a part of one that lies in one piece. What it holds when the text runs is not what it holds at a launch: no text of it
+    tells that."""
 
     array: NDArray
     name: str
@@ -92,6 +93,9 @@ class HostTensor:
         first = int(self.array.__array_interface__["data"][0])
         return first, first + self.array.nbytes
 
+    def __repr__(self) -> str:
+        return f"Tensor[{list(self.shape)}, {self.dtype}]"
+
     def __getitem__(self, index: Any) -> HostTensor:
         from tilejit.runtime.ranks.parts import part_of
 
@@ -113,7 +117,7 @@ for _operator in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "bool",
     setattr(Window, f"__{_operator}__", _refused)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class StackedTensor(HostTensor):
     """A tensor whose slices stay with ranks: only they are memory."""
 
