@@ -8,7 +8,7 @@ import math
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -37,7 +37,7 @@ BUILTINS = (
 _BUILTIN_NAMES = {id(function): function.__name__ for function in BUILTINS}
 _PURE = (len, min, max, abs, int, float, bool, round, divmod, sum, range, str, tuple, list, pow, sorted, slice, ord, chr, complex, bin, hex, oct)
 PURE = frozenset(map(id, _PURE))
-"""Those whose result follows from plain arguments alone."""
+"""Those whose result follows from plain arguments alone, if `follows` has no objection."""
 _MATHS = tuple(value for value in vars(math).values() if isinstance(value, types.BuiltinFunctionType) and value.__self__ is math)
 MATHS = frozenset(map(id, _MATHS))
 """Those of `math`, of which the same is true."""
@@ -265,7 +265,7 @@ def is_settled(value: object) -> bool:
         return cast("int", value).bit_length() < _LONG
     if kind is str or kind is bytes:
         return len(cast("str", value)) < _LONG_TEXT
-    if kind in (tuple, list, frozenset):
+    if kind in _GROUPS:
         return all(map(is_settled, cast("tuple[object, ...]", value)))
     if kind is slice or kind is range:
         part = cast("slice", value)
@@ -275,8 +275,22 @@ def is_settled(value: object) -> bool:
     return not isinstance(value, np.generic)
 
 
+_GROUPS = (tuple, list, set, frozenset, type({}.keys()), type({}.values()), type({}.items()))
 _LONG, _LONG_TEXT = 2000, 600
 """Bits of integers that Python writes, and characters of those that it reads, whatever its limit is: that is 640 digits or more."""
+
+
+_CONVERTING = frozenset(map(id, (str, int)))
+"""Between numbers and texts."""
+
+
+def follows(function: object, given: Sequence[object], names: Mapping[str, object]) -> bool:
+    """Whether what a builtin gives follows from these plain arguments: not from what `key=` calls (`hash` has a seed), a codec or handler of errors that
+    somebody registered, or, as numbers and texts are turned into each other, the interpreter's limit."""
+    called = [id(function)] if names.get("key") is None else [id(function), id(names["key"])]
+    if not PURE.issuperset(called) or (function is str and len(given) + len(names) > 1):
+        return False
+    return _CONVERTING.isdisjoint(called) or (is_settled(given) and is_settled(names))
 
 
 def decode(data: object, other: Callable[[str, list[Any]], object] | None = None) -> object:
