@@ -19,7 +19,7 @@ from tilejit.jit.reads.typed import TypedFloat
 from tilejit.json_text import writer
 from tilejit.ops.spec import OpFunction
 from tilejit.types import annotations as language_types
-from tilejit.types.annotations import RUNTIME, MemRef, RuntimeMarker
+from tilejit.types.annotations import RUNTIME, MemRef, Once, RuntimeMarker
 from tilejit.types.enums import ENUMS
 from tilejit.types.number_bytes import number_bytes, number_of_bytes
 from tilejit.types.scopes import Marker
@@ -98,6 +98,15 @@ def module_of(cls: type) -> str:
 _module_of: Callable[[type], object] = vars(type)["__module__"].__get__
 class_name: Callable[[type], str] = vars(type)["__qualname__"].__get__
 """What a class is called, whatever its metaclass answers."""
+
+
+_PARTS = ("tilejit.language", "tilejit.types.", "tilejit.tile_ir.", "tilejit.frontend.")
+
+
+def is_part(value: object) -> bool:
+    """Whether an object of ours becomes part of programs as it is: what the language consists of, annotations, views, functions of programs and inline
+    functions, none of which changes. All else of ours (errors, compiled programs, settings of a run, …) is like any object of the user."""
+    return defining_module(value).startswith(_PARTS) and not isinstance(value, type | Once)
 
 
 def _is_number(value: np.generic) -> bool:
