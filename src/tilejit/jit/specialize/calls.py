@@ -19,7 +19,7 @@ from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
 from tilejit.jit.specialize.growing import GROWING, grown
-from tilejit.jit.specialize.iterate import check_order, copied, spread_out
+from tilejit.jit.specialize.iterate import check_order, copied, holds_nan, spread_out
 from tilejit.jit.specialize.mappings import dict_of, dict_view, pairs
 from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import Operators
@@ -34,6 +34,8 @@ from tilejit.types.values import BufferType, TileType
 
 _BLIND = (len, sorted, min, max, sum, any, all, bool, isinstance, set, frozenset)
 """Functions that ask nothing about the order of a set."""
+_COMPARING = (sorted, min, max)
+"""Those that need an order among its members."""
 
 
 class Calls(Operators):
@@ -294,7 +296,7 @@ class Calls(Operators):
             return fold.call(function, given, names, path)
         if type(made := changed_by(function)) is list and cast("BuiltinMethodType", function).__name__ == "sort" and not given:
             return self._sort(node, cast("list[object]", made), names)
-        if not self._is_blind(function, names):
+        if not self._is_blind(function, given, names):
             check_order(self, (*given, *names.values(), cast("BuiltinMethodType", function).__self__ if own else None), node)
         if (computed := called(function, given, names)) is not NotImplemented:
             return computed
@@ -316,9 +318,13 @@ class Calls(Operators):
         found = self._called(node, sorted, (made,), names)
         made[:] = [cast("Static", item).value for item in self.members(Static(found), node)]
 
-    def _is_blind(self, function: object, names: Mapping[str, object]) -> bool:
-        """Whether a function gives the same for a set in whatever order. With `key=` the first of several that are alike counts."""
-        return BLIND in self.specializer.trace.nature(function) or (not names and any(function is one for one in _BLIND))
+    def _is_blind(self, function: object, given: Sequence[object], names: Mapping[str, object]) -> bool:
+        """Whether a function gives the same for a set in whatever order. With `key=` the first of several that are alike counts, with a NaN which are compared,
+        and tuples that are added to one are put in a row."""
+        if BLIND in self.specializer.trace.nature(function):
+            return True
+        by_order = (function is sum and len(given) > 1) or (any(function is one for one in _COMPARING) and holds_nan(given))
+        return not names and not by_order and any(function is one for one in _BLIND)
 
     def refuse_change(self, node: ast.AST, changed: object) -> None:
         """A list or dict is changed once, while compiling: not where the run decides whether it is, or how often."""
