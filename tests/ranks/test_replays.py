@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import codecs
 import functools
 import threading
 import weakref
@@ -322,9 +323,14 @@ READS: dict[str, tuple[str, Callable[[dict[str, Any], pytest.MonkeyPatch], None]
     "attribute of an enum": ("pl.Level.CORE_GROUP.sin", lambda names, patch: patch.setattr(pl.Level, "sin", 4)),
     "attribute of a class by another name": ("kind.value", lambda names, patch: patch.setattr(pl.Tensor, "value", 4)),
     "text of a number of NumPy": ("3 + (len(str(third)) < 16)", lambda names, patch: np.set_printoptions(legacy="1.13")),
+    "text of bytes": ("int(str(b'\\xff', 'ascii', 'of_replays'))", lambda names, patch: handle_errors_by("4")),
     "attribute of a kernel": ("times.value", lambda names, patch: patch.setattr(times, "value", 4)),
 }
 OWN = max
+
+
+def handle_errors_by(text: str) -> None:
+    codecs.register_error("of_replays", lambda error: (text, cast("UnicodeDecodeError", error).end))
 
 
 @pytest.mark.parametrize("read", READS)
@@ -332,6 +338,7 @@ def test_a_text_whose_names_may_mean_something_else_runs_again(read: str, monkey
     expression, change = READS[read]
     for owner, name in ((times, "value"), (pl.Level.CORE_GROUP, "shape"), (pl.Level, "sin"), (pl.Tensor, "value")):
         monkeypatch.setattr(owner, name, 3, raising=False)
+    handle_errors_by("3")
     names: dict[str, Any] = {"kind": pl.Tensor, "third": np.float64(1 / 3)}
     names |= {"pl": pl, "pld": pld, "NR": NR, "by_keyword": by_keyword, "nothing": nothing, "times": times}
     text = f"""

@@ -115,7 +115,7 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
         ctx.fail(
             InvalidOperationError, f"`{path}` is a @pl.jit function and cannot be called from a program", node.func, help="call it from a @pl.jit function"
         )
-    fold.refuse_deeds(function, path)
+    fold.refuse_deeds(function, path, args, keywords)
     if function is len and len(args) == 1 and isinstance(args[0], tuple | list):
         return len(args[0])
     everything = [*args, *keywords.values()]

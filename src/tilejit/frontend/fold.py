@@ -7,9 +7,9 @@ import builtins
 import operator
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -162,14 +162,14 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
 
 
 def _has_numpy(value: object) -> bool:
-    return isinstance(value, np.generic) or (isinstance(value, tuple | list) and any(map(_has_numpy, cast("Sequence[object]", value))))
+    return isinstance(value, np.generic) or (isinstance(value, tuple | list | set | frozenset | dict) and any(map(_has_numpy, cast("Iterable[object]", value))))
 
 
 def guarded(what: str | ast.AST, function: Callable[..., object], *args: object, **kwargs: object) -> object:
     """`function(*args)` while compiling; what it raises becomes an error of the kernel text."""
     start = time.perf_counter()
     try:
-        if isinstance(function, BuiltinFunctionType) and any(map(_has_numpy, args)):
+        if isinstance(function, BuiltinFunctionType) and any(map(_has_numpy, (*args, *kwargs.values()))):
             with np.errstate(all="ignore"):  # an operator gives what it gives, whatever np.seterr says now: it is not asked again at each call
                 return function(*args, **kwargs)
         return function(*args, **kwargs)
@@ -215,17 +215,23 @@ def attribute(owner: object, name: str, path: str) -> object:
 
 _DEEDS = (input, open, exec, eval, compile, __import__)
 """Builtins that are called for what they do: a kernel is read any number of times, and not at all when it comes from a cache."""
+_CALLERS = (map, filter, iter, reduce)
+"""Functions that call what they are given first; other builtins call what is given by `key=`."""
 
 
-def refuse_deeds(function: object, path: str) -> None:
-    """Builtins with side effects have no meaning in a kernel."""
-    if any(function is deed for deed in _DEEDS):
-        raise UnsupportedFeatureError(f"plain `{path}` in a kernel", help="do it outside the kernel")
+def refuse_deeds(function: object, path: str, args: Sequence[object] = (), keywords: Mapping[str, object] = MappingProxyType({})) -> None:
+    """Builtins with side effects have no meaning in a kernel, whoever calls them there."""
+    called = [(function, path), *((item, "") for item in args[:1] if any(function is caller for caller in _CALLERS))]
+    if isinstance(function, BuiltinFunctionType) and "key" in keywords:
+        called.append((keywords["key"], ""))
+    for item, name in called:
+        if any(item is deed for deed in _DEEDS):
+            raise UnsupportedFeatureError(f"plain `{name or cast('Any', item).__name__}` in a kernel", help="do it outside the kernel")
 
 
 def call(function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object], path: str) -> object:
     """A plain Python call with compile-time arguments."""
-    refuse_deeds(function, path)
+    refuse_deeds(function, path, args, keywords)
     if function is globals or function is locals or ((function is vars or function is dir) and not args):
         raise UnsupportedFeatureError(f"`{path}()` in a kernel would give the names of the compiler", help="read what you need by its name")
     return guarded(f"`{path}(…)`", function, *args, **keywords)

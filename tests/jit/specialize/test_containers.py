@@ -108,6 +108,7 @@ SAME = [
     "m = list(made(3))\np = m.pop()\nq = m.pop()\nv = p * 10 + q + len([t for t in [*SIZES, 5]])",
     "a = {i for i in (1, 2)}\nb = {2, 1}\nc = b\nc |= {3}\nv = (10 if a == {2, 1} else 0) + (1 if a <= b else 2) + sum({*b, 9}) * 10",
     "a = {1}\nv = 3 if isinstance(a, set) else 4",
+    "n = float('nan')\na = {n, 1.0}\nv = len(a | {2.0}) * 100 + (10 if 1.0 in a else 20) + max([1.0, n]) + sum({2, 3}, 1) + max({5, 7})",
     "a = set(SIZES)\nn = len(a)\na.add(9)\na.discard(1)\nv = n * 10 + len(a) + max(a) + sum(i for i in a)",
     "t = 0\nfor i in pl.unroll(3):\n    t = t + abs(i)\nv = t * 10 + i",
     "l = [1]\nd = {'a': x, 'b': l}\nl.append(3)\nv = len(d['b'])",
@@ -208,6 +209,14 @@ REFUSED = [
         (f"s = {{'aa', 'bb'}}\nl = [1]\nv = {{'aa': 1, 'bb': 2}}[{first}]", "is another one in each process")
         for first in ("list(s)[0]", "max(s, key=len)", "sorted(s, key=len)[0]", "s.pop()", "('%s' % s)[2:4]", "f'{s}'[2:4]", "str([s])[3:5]")
     ),
+    *(
+        (f"n = float('nan')\ns = {{n, 1.0, 2.0}}\nt = {{(n, 1.0), (1.0, n)}}\nv = 0\n{line}", "is another one in each process")
+        for line in (
+            "for k in s:\n    v = v + 1", "v = len([q for q in s])", "v = len([*s])", "a, b, c = s", "v = len(list(s))", "v = len(str(s))", "v = s.pop()",
+            "v = sorted(s)[0]", "v = min(s)", "v = max(s)", "v = len(max(t))", "v = len(f'{(1, s)}')", "for k in t:\n    v = v + 1", "v = sum(s, 0.0)",
+        )
+    ),
+    ("v = len(sum({('a',), ('b',)}, ()))", "is another one in each process"),
     ("l = [1, 2]\nl[0:1] = {'aa', 'bb'}\nv = len(l)", "is another one in each process"),
     ("l = [1, 2]\nl += {'aa', 'bb'}\nv = len(l)", "is another one in each process"),
     ("l = [1]\nm = [1]\na = l\nif pl.read(x, [0, 0]) > 0.0:\n    a = m\na.append(3)\nv = len(m)", "only the run knows"),

@@ -159,10 +159,10 @@ _IMPURE = frozenset(map(id, BUILTINS)) - PURE - _PURE_TOO
 
 
 def _is_constant(value: object) -> bool:
-    """Whether a value stays what it is, and does the same whenever it is called."""
+    """Whether a value stays what it is, and does the same whenever it is called; bytes become texts by codecs, which anybody registers."""
     if type(value) is tuple or type(value) is frozenset:
         return all(map(_is_constant, cast("tuple[object, ...]", value)))
-    return id(value) not in _IMPURE and (isinstance(value, DynVar) or (is_plain(value) and is_settled(value)))
+    return id(value) not in _IMPURE and type(value) is not bytes and (isinstance(value, DynVar) or (is_plain(value) and is_settled(value)))
 
 
 def _is_kind(value: object) -> bool:

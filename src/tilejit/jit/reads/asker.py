@@ -13,10 +13,10 @@ from typing import Any, cast
 from tilejit.jit.reads.members import member_of
 from tilejit.jit.reads.natures import ITERATOR, STEPS, nature
 from tilejit.jit.reads.owners import OWNED, maybe_definition
-from tilejit.jit.reads.plain import defining_module, is_plain, same
+from tilejit.jit.reads.plain import is_part, is_plain, same
 from tilejit.jit.reads.questions import AGAIN, MISSING, OPERATORS, answered, holds_made, is_language
 from tilejit.runtime.call.bindings import Word
-from tilejit.types.annotations import Once, Untracked
+from tilejit.types.annotations import Untracked
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ def is_kin(found: object, known: object) -> bool:
     kernels = [maybe_definition(value) for value in (found, known)]
     if kernels[0] is not None or kernels[1] is not None:
         return kernels[0] is not None and kernels[1] is not None and kernels[0].digest == kernels[1].digest and not kernels[0].is_replaced
-    return not any(is_language(value) or (defining_module(value).startswith("tilejit.") and not isinstance(value, Once)) for value in (found, known))
+    return not any(is_language(value) or is_part(value) for value in (found, known))
 
 
 def agrees(step: Step, found: object) -> bool:

@@ -8,7 +8,7 @@ import math
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +19,7 @@ from tilejit.jit.reads.typed import TypedFloat
 from tilejit.json_text import writer
 from tilejit.ops.spec import OpFunction
 from tilejit.types import annotations as language_types
-from tilejit.types.annotations import RUNTIME, MemRef, RuntimeMarker
+from tilejit.types.annotations import RUNTIME, MemRef, Once, RuntimeMarker
 from tilejit.types.enums import ENUMS
 from tilejit.types.number_bytes import number_bytes, number_of_bytes
 from tilejit.types.scopes import Marker
@@ -37,7 +37,7 @@ BUILTINS = (
 _BUILTIN_NAMES = {id(function): function.__name__ for function in BUILTINS}
 _PURE = (len, min, max, abs, int, float, bool, round, divmod, sum, range, str, tuple, list, pow, sorted, slice, ord, chr, complex, bin, hex, oct)
 PURE = frozenset(map(id, _PURE))
-"""Those whose result follows from plain arguments alone."""
+"""Those whose result follows from plain arguments alone, if `follows` has no objection."""
 _MATHS = tuple(value for value in vars(math).values() if isinstance(value, types.BuiltinFunctionType) and value.__self__ is math)
 MATHS = frozenset(map(id, _MATHS))
 """Those of `math`, of which the same is true."""
@@ -98,6 +98,15 @@ def module_of(cls: type) -> str:
 _module_of: Callable[[type], object] = vars(type)["__module__"].__get__
 class_name: Callable[[type], str] = vars(type)["__qualname__"].__get__
 """What a class is called, whatever its metaclass answers."""
+
+
+_PARTS = ("tilejit.language", "tilejit.types.", "tilejit.tile_ir.", "tilejit.frontend.")
+
+
+def is_part(value: object) -> bool:
+    """Whether an object of ours becomes part of programs as it is: what the language consists of, annotations, views, functions of programs and inline
+    functions, none of which changes. All else of ours (errors, compiled programs, settings of a run, …) is like any object of the user."""
+    return defining_module(value).startswith(_PARTS) and not isinstance(value, type | Once)
 
 
 def _is_number(value: np.generic) -> bool:
@@ -265,7 +274,7 @@ def is_settled(value: object) -> bool:
         return cast("int", value).bit_length() < _LONG
     if kind is str or kind is bytes:
         return len(cast("str", value)) < _LONG_TEXT
-    if kind in (tuple, list, frozenset):
+    if kind in _GROUPS:
         return all(map(is_settled, cast("tuple[object, ...]", value)))
     if kind is slice or kind is range:
         part = cast("slice", value)
@@ -275,8 +284,22 @@ def is_settled(value: object) -> bool:
     return not isinstance(value, np.generic)
 
 
+_GROUPS = (tuple, list, set, frozenset, type({}.keys()), type({}.values()), type({}.items()))
 _LONG, _LONG_TEXT = 2000, 600
 """Bits of integers that Python writes, and characters of those that it reads, whatever its limit is: that is 640 digits or more."""
+
+
+_CONVERTING = frozenset(map(id, (str, int)))
+"""Between numbers and texts."""
+
+
+def follows(function: object, given: Sequence[object], names: Mapping[str, object]) -> bool:
+    """Whether what a builtin gives follows from these plain arguments: not from what `key=` calls (`hash` has a seed), a codec or handler of errors that
+    somebody registered, or, as numbers and texts are turned into each other, the interpreter's limit."""
+    called = [id(function)] if names.get("key") is None else [id(function), id(names["key"])]
+    if not PURE.issuperset(called) or (function is str and len(given) + len(names) > 1):
+        return False
+    return _CONVERTING.isdisjoint(called) or (is_settled(given) and is_settled(names))
 
 
 def decode(data: object, other: Callable[[str, list[Any]], object] | None = None) -> object:

@@ -14,12 +14,12 @@ from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
 from tilejit.jit.reads.natures import BLIND
-from tilejit.jit.reads.plain import PURE, defining_module, is_plain, is_settled
+from tilejit.jit.reads.plain import defining_module, follows, is_plain
 from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
 from tilejit.jit.specialize.growing import GROWING, grown
-from tilejit.jit.specialize.iterate import check_order, copied, spread_out
+from tilejit.jit.specialize.iterate import check_order, copied, holds_nan, spread_out
 from tilejit.jit.specialize.mappings import dict_of, dict_view, pairs
 from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import Operators
@@ -34,6 +34,8 @@ from tilejit.types.values import BufferType, TileType
 
 _BLIND = (len, sorted, min, max, sum, any, all, bool, isinstance, set, frozenset)
 """Functions that ask nothing about the order of a set."""
+_COMPARING = (sorted, min, max)
+"""Those that need an order among its members."""
 
 
 class Calls(Operators):
@@ -287,17 +289,20 @@ class Calls(Operators):
 
     def _called(self, node: ast.Call, function: Callable[..., object], given: tuple[object, ...], names: Mapping[str, object]) -> object:
         trace, path = self.specializer.trace, dotted(node.func)
-        own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
+        own = _is_method_of_made(function)
         if function is getattr and len(given) == 2 and type(given[0]) in (list, dict, set) and isinstance(given[1], str):
             return fold.attribute(given[0], given[1], path)
         if only_moves(function, given) or makes_anew(function, given) or (function is isinstance and is_made_here(given[:1]) and is_plain(given[1:])):
             return fold.call(function, given, names, path)
-        if not self._is_blind(function, names):
+        if type(made := changed_by(function)) is list and cast("BuiltinMethodType", function).__name__ == "sort" and not given:
+            return self._sort(node, cast("list[object]", made), names)
+        if not self._is_blind(function, given, names):
             check_order(self, (*given, *names.values(), cast("BuiltinMethodType", function).__self__ if own else None), node)
         if (computed := called(function, given, names)) is not NotImplemented:
             return computed
-        pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
-        if pure and not holds_handle(given) and not holds_handle(names):
+        key = names.get("key")
+        known = {**names, "key": None} if _is_method_of_made(key) and changed_by(key) is None else names
+        if (own or follows(function, given, known)) and not holds_handle(given) and not holds_handle(names):
             return fold.call(function, given, names, path)
         refuse_deed(self, node, function, given)
         given, names = cast("tuple[object, ...]", untyped(given)), {name: untyped(value) for name, value in names.items()}
@@ -308,9 +313,18 @@ class Calls(Operators):
             self.lent += [(made, path) for made in made_in((given, names))]
         return value
 
-    def _is_blind(self, function: object, names: Mapping[str, object]) -> bool:
-        """Whether a function gives the same for a set in whatever order. With `key=` the first of several that are alike counts."""
-        return BLIND in self.specializer.trace.nature(function) or (not names and any(function is one for one in _BLIND))
+    def _sort(self, node: ast.Call, made: list[object], names: Mapping[str, object]) -> None:
+        """`made.sort(…)`: of what `sorted` gives, which can be asked of Python where `key=` decides."""
+        found = self._called(node, sorted, (made,), names)
+        made[:] = [cast("Static", item).value for item in self.members(Static(found), node)]
+
+    def _is_blind(self, function: object, given: Sequence[object], names: Mapping[str, object]) -> bool:
+        """Whether a function gives the same for a set in whatever order. With `key=` the first of several that are alike counts, with a NaN which are compared,
+        and tuples that are added to one are put in a row."""
+        if BLIND in self.specializer.trace.nature(function):
+            return True
+        by_order = (function is sum and len(given) > 1) or (any(function is one for one in _COMPARING) and holds_nan(given))
+        return not names and not by_order and any(function is one for one in _BLIND)
 
     def refuse_change(self, node: ast.AST, changed: object) -> None:
         """A list or dict is changed once, while compiling: not where the run decides whether it is, or how often."""
@@ -358,6 +372,11 @@ def _program_result(function: Any, arguments: Sequence[Abstract]) -> Abstract:
     outputs = [("param", index) for index, direction in enumerate(directions) if direction != "In"]
     items = [arguments[item[1]] if item[0] == "param" and item[1] < len(arguments) else UNKNOWN for item in attrs.get("returns", outputs)]
     return UNKNOWN if not items else items[0] if len(items) == 1 else Items(tuple(items))
+
+
+def _is_method_of_made(value: object) -> bool:
+    """Whether it is a method of a list or dict that the kernel made, without objects of Python."""
+    return isinstance(value, BuiltinMethodType) and is_made_here(value.__self__)
 
 
 def _is_ours(value: object) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import copy
 import operator
-from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, KeysView, Sequence, ValuesView
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
 from tilejit.jit.reads.handles import holds_handle, is_handle
@@ -279,9 +281,17 @@ def check_order(body: Expressions, value: object, node: ast.expr) -> None:
         members = (part for pair in cast("dict[object, object]", value).items() for part in pair) if isinstance(value, dict) else cast("list[object]", value)
         for item in members:
             check_order(body, item, node)
-    if isinstance(value, set | frozenset) and not all(type(item) in (int, float, bool) for item in cast("set[object]", value)):
+    if isinstance(value, set | frozenset) and not all(type(item) in (int, float, bool) and item == item for item in cast("set[object]", value)):
         what = f"the order of `{ast.unparse(node)}`, a set, is another one in each process"
-        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help="go through it sorted: sorted(…)")
+        help = "leave NaNs out of it, or write a tuple: a NaN is sorted nowhere" if holds_nan(value) else "go through it sorted: sorted(…)"
+        raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=help)
+
+
+def holds_nan(value: object) -> bool:
+    """Whether there is a NaN in it: its place in a set follows from where it lies in memory, and that of others in order from what they are compared with."""
+    if isinstance(value, tuple | list | set | frozenset | dict):
+        return any(map(holds_nan, cast("Iterable[object]", value)))
+    return isinstance(value, float | complex | np.generic) and bool(value != value)
 
 
 def _enumerate(body: Expressions, node: ast.Call, keep: Keep, sources: list[Source] | None) -> list[Folded] | None:
