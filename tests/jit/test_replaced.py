@@ -6,7 +6,7 @@ import os
 import types
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, cast
+from typing import Annotated, Any, Optional, cast
 
 import numpy as np
 import pytest
@@ -292,12 +292,17 @@ def test_what_is_set_as_wrapped_later_is_no_other_text(make_kernel: MakeKernel) 
     assert kernel(x)[0, 0] == 2.0
 
 
-def test_a_class_that_comes_to_take_part_in_calls_does(make_kernel: MakeKernel) -> None:
+@pytest.mark.parametrize("fast", ["1", "0"])
+@pytest.mark.parametrize("annotation", ["Image", "Image | None", "None | Image", "Optional[Image]", "Annotated[Image | None, 3]"])
+def test_a_class_that_comes_to_take_part_in_calls_does(annotation: str, fast: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+
     class Image:
         def __init__(self, pixels: np.ndarray) -> None:
             self.pixels = pixels * np.float32(3)
 
-    kernel = make_kernel("@pl.jit\ndef k(x: Image, out: pl.Out[pl.Tensor]):\n    out[:] = x * 1.0\n", Image=Image)
+    names = {"Image": Image, "Optional": Optional, "Annotated": Annotated}
+    kernel = make_kernel(f"@pl.jit\ndef k(x: {annotation}, out: pl.Out[pl.Tensor]):\n    out[:] = x * 1.0\n", **names)
     x = np.ones((2, 4), np.float32)
     assert [float(kernel(x)[0, 0]) for _ in range(4)] == [1.0] * 4
     Image.__cache_signature__ = lambda self: "Image"  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
 from tilejit.jit.specialize.quoted import Quoted
-from tilejit.jit.specialize.signature import JitParam, annotated_result, argument_node, described_symbol, read_params, takes_part
+from tilejit.jit.specialize.signature import JitParam, annotated_result, argument_node, described_symbol, layers, read_params, takes_part
 from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.json_text import writer
 from tilejit.lazy import lazy
@@ -94,7 +94,7 @@ class Definition:
     @lazy
     def classes(self) -> tuple[tuple[type, bool], ...]:
         """The user's classes that parameters are annotated with, and whether their objects took part in calls when that was read."""
-        annotated = [self.parts[3].get(param.name) for param in self.params if param.kind == "other"]
+        annotated = [layers(self.parts[3].get(param.name))[-1] for param in self.params if param.kind == "other"]
         return tuple((kind, takes_part(kind)) for kind in annotated if isinstance(kind, type))
 
     @property
