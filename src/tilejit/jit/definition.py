@@ -47,6 +47,7 @@ class Definition:
     kind: str
     """"orchestration", "host", "incore", "inline", "opaque" or "extern"."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Plain values."""
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
     """`self` of a method, and the names around a host function of a program."""
     around: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -153,7 +154,7 @@ class Definition:
     def digest(self) -> str:
         """What passes see of the definition, whoever asks: its text, parameters as classified, plain defaults, kind and options."""
         params = [[param.name, *param.described(), _default(param)] for param in self.params]
-        rows = [self.facts.digest, self.name, self.kind, _written(dict(self.options)), params, repr(self.result)]
+        rows = [self.facts.digest, self.name, self.kind, encode(dict(self.options)), params, repr(self.result)]
         rows += [self.quoted.later()] if self.quoted.later() else []  # which the text need not say: its file may be newer
         try:
             text = _json(rows)
@@ -323,7 +324,7 @@ def with_defaults(function: FunctionType, defaults: Mapping[str, object]) -> Fun
 
 
 def _written(value: object) -> object:
-    """An option or default in the key; what is not plain is a question of its own."""
+    """A default in the key; what is not plain is a question of its own."""
     try:
         return encode(value)
     except NotPlain:
