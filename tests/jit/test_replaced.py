@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import types
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import StaleCaptureError
+from tilejit.errors import ParserSyntaxError, StaleCaptureError
 from tilejit.jit.reads import watch
 from tilejit.runtime import DistributedConfig, RunConfig
 from tilejit.runtime.call import layout
@@ -234,6 +235,43 @@ def test_a_copy_of_an_inline_function_is_another_one() -> None:
 
     other(x, out)
     np.testing.assert_array_equal(out, x * 5)
+
+
+@pytest.mark.dispatch
+@pytest.mark.parametrize("first", ["scoped", "unscoped"])
+def test_a_function_may_be_inline_with_other_options_too(first: str, make_kernel: MakeKernel) -> None:
+    def helper(x: pl.Tensor, out: pl.Tensor):
+        with pl.scope():  # noqa: SIM117 (each is a statement of its own)
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = x * 2.0
+
+    ways = {"scoped": pl.inline(helper), "unscoped": pl.function(type=pl.FunctionType.Inline, auto_scope=False)(helper)}
+    kernels = {name: make_kernel("@pl.jit\ndef k(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    f(x, out)\n", f=f) for name, f in ways.items()}
+    x, out = np.ones((4, 8), np.float32), np.zeros((4, 8), np.float32)
+    for name in sorted(kernels, key=lambda name: name != first):
+        if name == "unscoped":
+            kernels[name](x, out)
+            np.testing.assert_array_equal(out, x * 2)
+        else:
+            with pytest.raises(ParserSyntaxError, match=r"an automatic pl\.scope in a function that is one itself"):
+                kernels[name](x, out)
+
+
+@pytest.mark.dispatch
+def test_a_wrapped_inline_function_is_followed() -> None:
+    def helper(x: pl.Tensor, by: float = 2.0):
+        return x * by
+
+    wrapped = pl.inline(functools.wraps(helper)(lambda *args: cast("Any", helper)(*args)))
+
+    @pl.jit(on_drift="recompile")
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = wrapped(x)
+
+    for by in (2.0, 3.0, 4.0):
+        helper.__defaults__ = (by,)
+        assert [float(kernel(TWOS)[0, 0]) for _ in range(3)] == [2 * by] * 3
 
 
 def test_attributes_of_a_function_are_not_those_of_its_kernel() -> None:
