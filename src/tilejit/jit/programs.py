@@ -336,6 +336,7 @@ class Programs(Kernel):
                 renew(old.owner, anyway=True)  # a helper
                 continue
             trace.become(walk)
+            Reads(trace, trace.entry).classes()
             return found
         raise unsteady(trace.entry)
 

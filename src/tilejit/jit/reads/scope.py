@@ -145,6 +145,12 @@ class Reads:
             return self.trace.ask("kind", value, self._owner, param.name) is True
         return isinstance(value, param.classes)
 
+    def classes(self) -> None:
+        """Ask whether numbers and texts that the call gave are of the classes that their parameters name: the next call may be told otherwise."""
+        for param in self.definition.params if self.trace.arguments else ():
+            if param.only is not None and is_plain(value := self.trace.arguments.get(param.name, MISSING)):
+                self.is_kind(value, param)
+
     def default(self, param: JitParam) -> object:
         """The default of a parameter."""
         return param.default if is_plain(param.default) else self.trace.ask("default", self._owner, param.name)
