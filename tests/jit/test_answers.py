@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import types
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -212,6 +212,35 @@ def test_the_axis_of_bind_dynamic_is_asked(make_kernel: MakeKernel) -> None:
             kernel(x, out)
             np.testing.assert_array_equal(out, x + 1)
         assert kernel.cache_info().entries == 2
+
+
+NAMING_AN_AXIS = ["(x: Annotated[pl.Tensor, AXIS], out: pl.Out[pl.Tensor])", "(x: pl.Tensor, out: pl.Out[pl.Tensor]) -> Annotated[pl.Tensor, AXIS]"]
+
+
+@pytest.mark.filterwarnings("ignore::tilejit.errors.TilejitWarning")  # Annotated is asked at each call
+@pytest.mark.parametrize("fast", ["1", "0"])
+@pytest.mark.parametrize("signature", NAMING_AN_AXIS)
+def test_an_axis_that_an_annotation_in_quotes_names_too_is_asked(signature: str, fast: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    text = f"""
+    from __future__ import annotations
+    M = pl.dynamic("M")
+    @pl.jit(on_drift="recompile")
+    def kernel{signature}:
+        x.bind_dynamic(AXIS, M)
+        out.bind_dynamic(AXIS, M)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * float(x.shape[1 - AXIS])
+    """
+    for axes in ((0,), (1,), (1, 0, 1)):  # the second process finds on disk what the first one kept, as it were
+        kernel = make_kernel(text, AXIS=None, Annotated=Annotated)
+        for axis in axes:
+            kernel.definition.function.__globals__["AXIS"] = axis
+            for shape in ((4, 8), (5, 8), (4, 9)):
+                for _ in range(3):
+                    given, out = np.ones(shape, np.float32), np.empty(shape, np.float32)
+                    kernel(given, out)
+                    assert (out == shape[1 - axis]).all()
 
 
 @pytest.mark.parametrize("policy", ["raise", "recompile", "ignore"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import pickle
 import threading
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir
-from tilejit.errors import ArgumentError, NoWriteError
+from tilejit.errors import ArgumentError, NoWriteError, OptionError, TilejitError
 from tilejit.jit.function import JITFunction
 from tilejit.runtime.config import RunConfig
 
@@ -443,6 +444,44 @@ def test_kernels_from_a_notebook_cell_run(make_kernel: MakeKernel, platform: str
 )
 def test_wrong_decorations_are_type_errors(decorate: Callable[[], object], message: str) -> None:
     with pytest.raises(TypeError, match=message):
+        decorate()
+
+
+class Policy(enum.StrEnum):
+    RECOMPILE = "recompile"
+
+
+class Switch(enum.IntEnum):
+    ON = 1
+
+
+@pytest.mark.parametrize("policy", [Policy.RECOMPILE, np.str_("recompile")])
+def test_options_count_for_what_they_say(policy: str, make_kernel: MakeKernel) -> None:
+    text = "@pl.jit(strict=STRICT, on_drift=POLICY, eager=None)\ndef k(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x * FACTOR\n"
+    x = data(2, 3)
+    for strict in (False, np.False_, 0):
+        kernel = make_kernel(text, STRICT=strict, POLICY=policy, FACTOR=2.0)
+        np.testing.assert_array_equal(kernel(x), x * 2)
+        kernel.definition.function.__globals__["FACTOR"] = 3.0
+        np.testing.assert_array_equal(kernel(x), x * 3)
+    for strict in (True, np.True_, 1):  # the disk has what was compiled for False
+        with pytest.raises(TilejitError, match="needs a region"):
+            make_kernel(text, STRICT=strict, POLICY=policy, FACTOR=2.0)(x)
+
+
+@pytest.mark.parametrize(
+    ("decorate", "message"),
+    [
+        (lambda: pl.jit(strict=Switch.ON), "strict is True or False, got <Switch.ON: 1>"),
+        (lambda: pl.jit(eager="0"), "eager is True or False, got '0'"),
+        (lambda: pl.jit.inline(auto_scope="no"), "auto_scope is True or False, got 'no'"),
+        (lambda: pl.jit.incore(level="AIV"), "level is one of pl.Level, got 'AIV'"),
+        (lambda: pl.jit(on_drift=Switch.ON), "on_drift takes texts, got <Switch.ON: 1>"),
+        (lambda: pl.jit(runtime_scalars=["n", 3]), "runtime_scalars takes texts, got 3"),
+    ],
+)
+def test_options_that_say_nothing_are_refused(decorate: Callable[[], object], message: str) -> None:
+    with pytest.raises((OptionError, ArgumentError), match=message):
         decorate()
 
 

@@ -111,3 +111,64 @@ def test_a_metaclass_that_comes_to_have_a_say_in_what_its_instances_are_is_notic
     Meta.__instancecheck__ = lambda cls, instance: False  # type: ignore[method-assign,assignment]
     with pytest.raises((ArgumentError, StaleCaptureError)):
         choosing(X)
+
+
+class Taking(type):
+    takes = True
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return Taking.takes
+
+
+class Named(metaclass=Taking):
+    pass
+
+
+@pl.jit
+def steadfast(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = CHOSEN(x, "ab")
+
+
+@pytest.mark.parametrize("fast", ["1", "0"])
+@pytest.mark.parametrize("ways", ["ab", (1, 2)])
+def test_what_a_class_takes_numbers_and_texts_for_is_asked(ways: object, fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    monkeypatch.setattr(Taking, "takes", True)
+    monkeypatch.setitem(globals(), "CHOSEN", _helper(Named | int))
+    monkeypatch.setitem(globals(), "WAYS", ways)
+    choosing.cache_clear()
+    steadfast.cache_clear()
+    np.testing.assert_array_equal(steadfast(X), X + 2)
+    for Taking.takes in (True, False, True, False):
+        for _ in range(4):
+            if Taking.takes:
+                np.testing.assert_array_equal(choosing(X), X + 2)
+            else:
+                with pytest.raises(ArgumentError, match="`way` of `chosen` is a compile-time Named or int"):
+                    choosing(X)
+        choosing._cache.clear()  # so that the disk is asked, too
+    with pytest.raises(StaleCaptureError, match=r"`way='ab'`.* changed from True to False"):
+        steadfast(X)
+
+
+@pl.jit
+def numbered(x: pl.Tensor, n: pl.constexpr[Named], out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * float(n)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.filterwarnings("ignore::tilejit.errors.TilejitWarning")  # an annotation with such a class is asked at each call
+@pytest.mark.parametrize("fast", ["1", "0"])
+@pytest.mark.parametrize("number", [3, np.float32(3)])
+def test_what_a_class_takes_arguments_of_the_kernel_for_is_asked(number: Any, fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    monkeypatch.setattr(Taking, "takes", True)
+    numbered.cache_clear()
+    for Taking.takes in (True, False, True, False):
+        for _ in range(4):
+            if Taking.takes:
+                np.testing.assert_array_equal(numbered(X, number), X * 3)
+            else:
+                with pytest.raises(ArgumentError, match="`n` is a compile-time Named"):
+                    numbered(X, number)

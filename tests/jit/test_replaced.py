@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import types
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, cast
+from typing import Annotated, Any, Optional, cast
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import StaleCaptureError
+from tilejit.errors import ParserSyntaxError, StaleCaptureError
 from tilejit.jit.reads import watch
 from tilejit.runtime import DistributedConfig, RunConfig
 from tilejit.runtime.call import layout
@@ -236,6 +237,43 @@ def test_a_copy_of_an_inline_function_is_another_one() -> None:
     np.testing.assert_array_equal(out, x * 5)
 
 
+@pytest.mark.dispatch
+@pytest.mark.parametrize("first", ["scoped", "unscoped"])
+def test_a_function_may_be_inline_with_other_options_too(first: str, make_kernel: MakeKernel) -> None:
+    def helper(x: pl.Tensor, out: pl.Tensor):
+        with pl.scope():  # noqa: SIM117 (each is a statement of its own)
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = x * 2.0
+
+    ways = {"scoped": pl.inline(helper), "unscoped": pl.function(type=pl.FunctionType.Inline, auto_scope=False)(helper)}
+    kernels = {name: make_kernel("@pl.jit\ndef k(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    f(x, out)\n", f=f) for name, f in ways.items()}
+    x, out = np.ones((4, 8), np.float32), np.zeros((4, 8), np.float32)
+    for name in sorted(kernels, key=lambda name: name != first):
+        if name == "unscoped":
+            kernels[name](x, out)
+            np.testing.assert_array_equal(out, x * 2)
+        else:
+            with pytest.raises(ParserSyntaxError, match=r"an automatic pl\.scope in a function that is one itself"):
+                kernels[name](x, out)
+
+
+@pytest.mark.dispatch
+def test_a_wrapped_inline_function_is_followed() -> None:
+    def helper(x: pl.Tensor, by: float = 2.0):
+        return x * by
+
+    wrapped = pl.inline(functools.wraps(helper)(lambda *args: cast("Any", helper)(*args)))
+
+    @pl.jit(on_drift="recompile")
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = wrapped(x)
+
+    for by in (2.0, 3.0, 4.0):
+        helper.__defaults__ = (by,)
+        assert [float(kernel(TWOS)[0, 0]) for _ in range(3)] == [2 * by] * 3
+
+
 def test_attributes_of_a_function_are_not_those_of_its_kernel() -> None:
     @pl.jit
     def doubled(x: pl.Tensor, out: pl.Out[pl.Tensor]):
@@ -292,12 +330,17 @@ def test_what_is_set_as_wrapped_later_is_no_other_text(make_kernel: MakeKernel) 
     assert kernel(x)[0, 0] == 2.0
 
 
-def test_a_class_that_comes_to_take_part_in_calls_does(make_kernel: MakeKernel) -> None:
+@pytest.mark.parametrize("fast", ["1", "0"])
+@pytest.mark.parametrize("annotation", ["Image", "Image | None", "None | Image", "Optional[Image]", "Annotated[Image | None, 3]"])
+def test_a_class_that_comes_to_take_part_in_calls_does(annotation: str, fast: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+
     class Image:
         def __init__(self, pixels: np.ndarray) -> None:
             self.pixels = pixels * np.float32(3)
 
-    kernel = make_kernel("@pl.jit\ndef k(x: Image, out: pl.Out[pl.Tensor]):\n    out[:] = x * 1.0\n", Image=Image)
+    names = {"Image": Image, "Optional": Optional, "Annotated": Annotated}
+    kernel = make_kernel(f"@pl.jit\ndef k(x: {annotation}, out: pl.Out[pl.Tensor]):\n    out[:] = x * 1.0\n", **names)
     x = np.ones((2, 4), np.float32)
     assert [float(kernel(x)[0, 0]) for _ in range(4)] == [1.0] * 4
     Image.__cache_signature__ = lambda self: "Image"  # type: ignore[attr-defined]

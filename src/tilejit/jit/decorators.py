@@ -17,7 +17,9 @@ from tilejit.jit.bound import ByReference
 from tilejit.jit.definition import Definition
 from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.plain import is_plain
+from tilejit.runtime.config import flag
 from tilejit.types.annotations import DirectedAnnotation, DynVar, ScalarAnnotation, TensorAnnotation, TileAnnotation
+from tilejit.types.enums import Level
 from tilejit.types.python_text import statements
 
 
@@ -36,21 +38,37 @@ class _Decorator:
         for name in options:
             if name not in self._options:
                 raise TypeError(f"@pl.jit{'' if self._kind == 'orchestration' else '.' + self._kind} does not take `{name}=`")
-        scalars = options.get("runtime_scalars")
-        if scalars is not None:
-            options["runtime_scalars"] = _names(scalars)
+        options = {name: _PLAIN[name](name, value) for name, value in options.items() if value is not None}
         if function is None:
             return lambda decorated: _decorate(decorated, self._kind, options, depth=2)
         return _decorate(function, self._kind, options, depth=2)
 
 
-def _names(scalars: object) -> tuple[str, ...]:
+def _names(option: str, scalars: object) -> tuple[str, ...]:
     """What `runtime_scalars=` was given."""
     if isinstance(scalars, str):
-        raise ArgumentError("runtime_scalars is a tuple of names", help=f"write runtime_scalars=({scalars!r},)")
+        raise ArgumentError(f"{option} is a tuple of names", help=f"write {option}=({scalars!r},)")
     if not isinstance(scalars, Iterable):
-        raise ArgumentError(f"runtime_scalars is a tuple of names of parameters, got {scalars!r}")
-    return tuple(cast("Iterable[str]", scalars))
+        raise ArgumentError(f"{option} is a tuple of names of parameters, got {scalars!r}")
+    return tuple(_text(option, name) for name in cast("Iterable[object]", scalars))
+
+
+def _text(option: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"{option} takes texts, got {value!r}", help=f"write {option} in quotes")
+    return str.__str__(value)
+
+
+def _level(option: str, value: object) -> Level:
+    if not isinstance(value, Level):
+        raise ArgumentError(f"{option} is one of pl.Level, got {value!r}", help=f"write {option}=pl.Level.AIV or {option}=pl.Level.AIC")
+    return value
+
+
+_PLAIN: Mapping[str, Callable[[str, object], object]] = {
+    "auto_scope": flag, "strict": flag, "eager": flag, "on_drift": _text, "runtime_scalars": _names, "level": _level,
+}  # fmt: skip
+"""Options as the plain values that they stand for: they are part of the key, where an object of a class of one's own has no value."""
 
 
 class _Jit(_Decorator):
@@ -89,9 +107,10 @@ class _Jit(_Decorator):
         for path in include_dirs or ():
             if not os.path.isdir(path):
                 raise ValueError(f"include_dirs: there is no directory {os.fspath(path)}")
-        files = {name: os.fspath(path) for name, path in wanted.items() if path is not None}
-        folders = tuple(os.fspath(path) for path in include_dirs or ())
-        options = {"core_type": core_type, **files, "dual_aiv_dispatch": dual_aiv_dispatch, "include_dirs": folders}
+        files = {name: _text(name, os.fsdecode(path)) for name, path in wanted.items() if path is not None}
+        folders = tuple(_text("include_dirs", os.fsdecode(path)) for path in include_dirs or ())
+        both = flag("dual_aiv_dispatch", dual_aiv_dispatch)
+        options = {"core_type": _text("core_type", core_type), **files, "dual_aiv_dispatch": both, "include_dirs": folders}
         return lambda function: _header_only(_decorate(function, "extern", options, depth=2))
 
 

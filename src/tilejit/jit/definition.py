@@ -25,7 +25,7 @@ from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
 from tilejit.jit.specialize.quoted import Quoted
-from tilejit.jit.specialize.signature import JitParam, annotated_result, argument_node, described_symbol, read_params, takes_part
+from tilejit.jit.specialize.signature import JitParam, annotated_result, argument_node, described_symbol, layers, read_params, takes_part
 from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.json_text import writer
 from tilejit.lazy import lazy
@@ -47,6 +47,7 @@ class Definition:
     kind: str
     """"orchestration", "host", "incore", "inline", "opaque" or "extern"."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Plain values."""
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
     """`self` of a method, and the names around a host function of a program."""
     around: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -94,7 +95,7 @@ class Definition:
     @lazy
     def classes(self) -> tuple[tuple[type, bool], ...]:
         """The user's classes that parameters are annotated with, and whether their objects took part in calls when that was read."""
-        annotated = [self.parts[3].get(param.name) for param in self.params if param.kind == "other"]
+        annotated = [layers(self.parts[3].get(param.name))[-1] for param in self.params if param.kind == "other"]
         return tuple((kind, takes_part(kind)) for kind in annotated if isinstance(kind, type))
 
     @property
@@ -153,7 +154,7 @@ class Definition:
     def digest(self) -> str:
         """What passes see of the definition, whoever asks: its text, parameters as classified, plain defaults, kind and options."""
         params = [[param.name, *param.described(), _default(param)] for param in self.params]
-        rows = [self.facts.digest, self.name, self.kind, _written(dict(self.options)), params, repr(self.result)]
+        rows = [self.facts.digest, self.name, self.kind, encode(dict(self.options)), params, repr(self.result)]
         rows += [self.quoted.later()] if self.quoted.later() else []  # which the text need not say: its file may be newer
         try:
             text = _json(rows)
@@ -323,7 +324,7 @@ def with_defaults(function: FunctionType, defaults: Mapping[str, object]) -> Fun
 
 
 def _written(value: object) -> object:
-    """An option or default in the key; what is not plain is a question of its own."""
+    """A default in the key; what is not plain is a question of its own."""
     try:
         return encode(value)
     except NotPlain:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from tilejit.errors import ArtifactError
 from tilejit.jit.definition import Definition
 from tilejit.jit.disk.fingerprint import reader_text, toolchain
-from tilejit.jit.disk.kernels import TREE, kernel_name
+from tilejit.jit.disk.kernels import TREE, asked_text, kernel_name
 from tilejit.jit.disk.stores import store
 from tilejit.jit.reads import manifest as manifests
 from tilejit.jit.reads.answers import Asked
@@ -61,7 +61,7 @@ class Extents:
 
     def keep(self) -> None:
         """On disk, for later processes."""
-        _keep(self.trace.entry, self.trace.log[self._start :], self._axes)
+        _keep(self.trace.entry, self.trace.log[: self._start], self.trace.log[self._start :], self._axes)
 
     def dynamic_axes(self, param: str, argument: Argument) -> Collection[int]:
         """The dynamic axes of an argument."""
@@ -86,7 +86,7 @@ class Extents:
 def _find(trace: Trace) -> tuple[Axes, Trace] | None:
     """What the answers of now lead to, with what was asked on the way."""
     there = store()
-    for entry, _ in there.versions(_key(trace.entry)):
+    for entry, _ in there.versions(_key(trace.entry, trace.log)):
         walk = trace.fork()
         try:
             leaf = manifests.tree_of(_rows(entry)).find(walk)
@@ -99,9 +99,9 @@ def _find(trace: Trace) -> tuple[Axes, Trace] | None:
     return None
 
 
-def _keep(definition: Definition, log: Sequence[Asked], axes: Axes) -> None:
+def _keep(definition: Definition, before: Sequence[Asked], log: Sequence[Asked], axes: Axes) -> None:
     """Add what a walk found, behind the questions that it asked."""
-    there, key = store(), _key(definition)
+    there, key = store(), _key(definition, before)
     own = next((entry for entry, own in there.versions(key) if own), None)
     rows = _rows(own) if own is not None else []
     new = manifests.Row(json.dumps(axes), tuple((asked.question, asked.answer) for asked in log))
@@ -109,8 +109,9 @@ def _keep(definition: Definition, log: Sequence[Asked], axes: Axes) -> None:
         there.put(CacheEntry(key, {"kernel": f"extents of {kernel_name(definition)}", **toolchain()}, {TREE: manifests.written([*rows, new])}))
 
 
-def _key(definition: Definition) -> str:
-    text = f"extents of {kernel_name(definition)}\n{definition.digest}\n{reader_text()}"
+def _key(definition: Definition, before: Sequence[Asked]) -> str:
+    """Of what was asked before, for annotations in quotes, the walk may have used the answers: it does not ask again."""
+    text = f"extents of {kernel_name(definition)}\n{definition.digest}\n{asked_text(before).decode()}\n{reader_text()}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -116,7 +116,7 @@ class JITFunction(FirstCalls):
         with asking(self) as ask:
             trace = ask(self._trace())  # first: a kernel that follows changes has new defaults after it
             bound = bind_arguments(self.definition, args, kwargs, running=True)
-            trace.arguments = bound.objects
+            trace.arguments = bound.asked
             found = self._compiled(trace, bound, config)
         if way is not None:
             way.keep(found.key, found.trace, found.before)
@@ -176,7 +176,7 @@ class JITFunction(FirstCalls):
         try:
             with asking(self) as ask:
                 trace, bound = ask(self._trace()), self._sample(args, kwargs)
-                trace.arguments = bound.objects
+                trace.arguments = bound.asked
                 return self._compiled(trace, bound, config)
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)
@@ -247,7 +247,7 @@ class JITFunction(FirstCalls):
     def _specialized(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Specialization:
         with asking(self) as ask:
             trace, bound = ask(self._trace()), self._sample(args, kwargs)
-            trace.arguments = bound.objects
+            trace.arguments = bound.asked
             return self._specialize(trace, self._extents_of(trace), bound)
 
     def explain(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Explanation:
@@ -255,7 +255,7 @@ class JITFunction(FirstCalls):
         with asking(self) as ask:
             trace = ask(self._begun(Answers(), {}, "ignore" if self._policy() == "ignore" else "recompile"))
             bound = self._sample(args, kwargs, trace.entry)
-            trace.arguments = bound.objects
+            trace.arguments = bound.asked
             extents = self._extents_of(trace)
             key = self._first_part(trace, extents, bound, config)
             walk = trace.fork()
@@ -380,9 +380,9 @@ class JITFunction(FirstCalls):
                 help = f"pass {param.name}=… or {param.name}=pl.RUNTIME"
                 raise ArgumentError(f"{definition.label}: the scalar `{param.name}` needs a value", help=help)
             values[param.name] = value
-        others, objects = bind_others(definition, values)
+        others, parts = bind_others(definition, values)
         bound = {param.name: arguments.get(param.name) or others[param.name] for param in definition.params}
-        return BoundArguments(values, bound, objects=objects)
+        return BoundArguments(values, bound, objects=parts.objects, of_classes=parts.of_classes)
 
 
 def _speaks_of_ranks(definition: Definition) -> bool:

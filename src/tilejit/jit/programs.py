@@ -57,7 +57,8 @@ class Programs(Kernel):
         self._table: Table = {}
         """What the kernel stands on in this process: every question that a specialisation asked, with its answer."""
         self._functions = FunctionState()
-        self._extents: Node[Extents] = Node()
+        self._extents: dict[bytes, Node[Extents]] = {}
+        """By the questions for annotations in quotes, with their answers."""
         self._spent: dict[str, float] = {}
         """How long each question took when it was asked before."""
         self._called = False
@@ -70,7 +71,7 @@ class Programs(Kernel):
     def _start_anew(self, definition: Definition | None = None) -> None:
         """Forget what the kernel stood on, and read it again unless somebody did."""
         with self._lock:
-            self._table, self._functions, self._extents = {}, FunctionState(), Node()
+            self._table, self._functions, self._extents = {}, FunctionState(), {}
             self.definition = definition or self.definition.anew()
 
     def _entries(self) -> list[tuple[str, Mapping[str, object]]]:
@@ -335,11 +336,12 @@ class Programs(Kernel):
                 renew(old.owner, anyway=True)  # a helper
                 continue
             trace.become(walk)
+            Reads(trace, trace.entry).classes()
             return found
         raise unsteady(trace.entry)
 
     def _walked_extents(self, trace: Trace) -> tuple[Extents, Trace]:
-        known = self._extents if trace.entry is self.definition else Node[Extents]()
+        known = self._extents.setdefault(disk.asked_text(trace.log), Node()) if trace.entry is self.definition else Node[Extents]()
         found, walk = known.found(trace)
         for definition, number in walk.definitions.items():
             if number and trace.policy != "ignore" and definition.quoted.names_other_classes():

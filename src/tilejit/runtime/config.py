@@ -97,10 +97,10 @@ class RunConfig:
         _check_values(platform, device_id, num_threads)
         values = {
             "platform": platform, "device_id": device_id, "rtol": rtol, "atol": atol, "strategy": strategy,
-            "dump_passes": _flag("dump_passes", dump_passes), "save_kernels": _flag("save_kernels", save_kernels),
+            "dump_passes": flag("dump_passes", dump_passes), "save_kernels": flag("save_kernels", save_kernels),
             "save_kernels_dir": save_kernels_dir, "num_threads": num_threads,
-            "check_bounds": config.CHECK_BOUNDS.value if check_bounds is None else _flag("check_bounds", check_bounds),
-            "fast_math": config.FAST_MATH.value if fast_math is None else _flag("fast_math", fast_math),
+            "check_bounds": config.CHECK_BOUNDS.value if check_bounds is None else flag("check_bounds", check_bounds),
+            "fast_math": config.FAST_MATH.value if fast_math is None else flag("fast_math", fast_math),
             "arch": config.ARCH.value if arch is None else arch and _architectures(arch),
             "schedule": config.SCHEDULE.value if schedule is None else schedule and _schedules(schedule),
             "stream": stream, "distributed_config": distributed_config,
@@ -152,8 +152,8 @@ def _architectures(text: str) -> str:
         raise OptionError(f"arch={text!r}: {error}", help="write arch='sm_90'") from None
 
 
-def _flag(name: str, value: object) -> bool:
-    """Texts are refused: "0" would be true."""
+def flag(name: str, value: object) -> bool:
+    """An option that is on or off. Texts are refused: "0" would be true."""
     if type(value) is bool:
         return value
     if isinstance(value, np.bool_) or (type(value) is int and value in (0, 1)):

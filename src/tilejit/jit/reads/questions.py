@@ -91,7 +91,7 @@ def symbol(value: DynVar, owner: object) -> object:
 
 
 def kind(value: object, owner: object, param: str) -> object:
-    """Whether an object is of one of the classes that a function's `param: pl.constexpr[…]` names."""
+    """Whether a value is of one of the classes that a function's `param: pl.constexpr[…]` names."""
     from tilejit.jit.reads.owners import maybe_definition
 
     definition = maybe_definition(owner)

@@ -14,6 +14,7 @@ from tilejit.jit.reads.handles import Handle, is_handle
 from tilejit.jit.reads.plain import defining_module, is_open, is_plain, same
 from tilejit.jit.reads.questions import MISSING, is_language
 from tilejit.jit.reads.trace import Trace
+from tilejit.jit.reads.words import is_fixed_type
 from tilejit.types.annotations import DynVar
 from tilejit.types.groups import GROUPS
 
@@ -140,8 +141,16 @@ class Reads:
             self.trace.ask("symbol", value, self._owner)
 
     def is_kind(self, value: object, param: JitParam) -> bool:
-        """Whether an object is of one of the classes that a `pl.constexpr[…]` parameter names."""
-        return self.trace.ask("kind", value, self._owner, param.name) is True
+        """Whether a value is of one of the classes that a `pl.constexpr[…]` parameter names; only Python's own classes say for ever what is a number."""
+        if is_handle(value) or not all(map(is_fixed_type, param.classes)):
+            return self.trace.ask("kind", value, self._owner, param.name) is True
+        return isinstance(value, param.classes)
+
+    def classes(self) -> None:
+        """Ask whether numbers and texts that the call gave are of the classes that their parameters name: the next call may be told otherwise."""
+        for param in self.definition.params if self.trace.arguments else ():
+            if param.only is not None and is_plain(value := self.trace.arguments.get(param.name, MISSING)):
+                self.is_kind(value, param)
 
     def default(self, param: JitParam) -> object:
         """The default of a parameter."""

@@ -35,7 +35,7 @@ def has_form(operation: object, operands: Sequence[Any], first: object) -> bool:
     if operation == "symbol":
         return all(map(is_handle, operands)) and isinstance(first, DynVar)
     if operation == "kind":
-        return all(map(is_handle, operands[:2])) and isinstance(operands[2], str)
+        return is_handle(operands[1]) and isinstance(operands[2], str)
     if operation == "argument":
         return isinstance(operands[0], str)
     if operation == "call":

@@ -354,7 +354,7 @@ class Trace:
                 break
             number = number_of_handle(cast("Handle", first)) if is_handle(first) else self._first[id(first)]
             owner = next((definition for definition, given in self.definitions.items() if given == number), None)
-            if owner is not None and len(operands) > 1:
+            if owner is not None and len(operands) > 1 and isinstance(operands[1], str):
                 namespace = cast("Any", owner.namespace)
                 root = operands[1]
                 return "attribute" if root in namespace.extra else "closure" if namespace.cell(root) is not None else "global", owner

@@ -106,7 +106,7 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
     function, args, keywords = operands[:3]
     if isinstance(function, Once):
         return [] if not any(map(holds_callable, (*args, *keywords.values()))) else None
-    if function is isinstance and len(args) == 2 and not keywords and is_plain(args[0]) and all(map(_is_fixed_type, _members(args[1]))):
+    if function is isinstance and len(args) == 2 and not keywords and is_plain(args[0]) and all(map(is_fixed_type, _members(args[1]))):
         return []
     if not all(is_plain(value) and is_settled(value) and not holds_callable(value) for value in (*args, *keywords.values())):
         return None
@@ -121,9 +121,9 @@ def _members(kinds: object) -> tuple[object, ...]:
     return cast("tuple[object, ...]", kinds) if type(kinds) is tuple else (kinds,)
 
 
-def _is_fixed_type(kind: object) -> bool:
+def is_fixed_type(kind: object) -> bool:
     """Whether it is a type whose instances nobody else decides: `float`, `str`."""
-    return type(kind) is type and bool(type_flags(kind) & IMMUTABLE_TYPE)
+    return type(kind) is type and bool(kind.__flags__ & IMMUTABLE_TYPE)
 
 
 def _is_own(method: str) -> bool:

@@ -43,12 +43,19 @@ class BoundArguments:
     """Parameter and cache signature of arguments of foreign classes."""
     objects: Mapping[str, object] = field(default_factory=dict[str, object])
     """Objects that the body asks while compiling, by parameter."""
+    of_classes: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Plain values that must be of certain classes, by parameter."""
     partial: bool = False
     """Whether some outputs are given and others left out."""
 
     def in_order(self, names: Iterable[str]) -> dict[str, object]:
         """What the parameters of a program are called with; where some outputs are given, those that are left out are None."""
         return {name: self.values.get(name) for name in names if name in self.values or (self.partial and name in self.omitted)}
+
+    @property
+    def asked(self) -> dict[str, object]:
+        """What Python is asked about, by parameter."""
+        return {**self.objects, **self.of_classes}
 
     @property
     def direct(self) -> bool:
@@ -69,7 +76,7 @@ def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Map
     parts = Parts(definition, _tensor, _scalar)
     arguments = {param.name: _classify(parts, param, values[param.name], running) for param in definition.params if param.name in values}
     omitted = tuple(param.name for param in missing)
-    return BoundArguments(parts.spread(values), arguments, omitted, signatures, parts.objects, partial=0 < len(missing) < len(outputs))
+    return BoundArguments(parts.spread(values), arguments, omitted, signatures, parts.objects, parts.of_classes, 0 < len(missing) < len(outputs))
 
 
 def _adapt(definition: Definition, values: dict[str, object]) -> tuple[tuple[str, str], ...]:
@@ -251,8 +258,8 @@ def _any_array(definition: Definition, param: JitParam, value: object) -> tuple[
     return view.shape, view.dtype
 
 
-def bind_others(definition: Definition, values: Mapping[str, object]) -> tuple[Mapping[str, Argument], Mapping[str, object]]:
-    """Arguments of a compile() without tensors: scalars and compile-time values; the objects that are asked among them."""
+def bind_others(definition: Definition, values: Mapping[str, object]) -> tuple[Mapping[str, Argument], Parts]:
+    """Arguments of a compile() without tensors: scalars and compile-time values; what is asked among them."""
     parts = Parts(definition, _tensor, _scalar)
     out: dict[str, Argument] = {}
     for name, value in values.items():
@@ -266,7 +273,7 @@ def bind_others(definition: Definition, values: Mapping[str, object]) -> tuple[M
         else:
             what = f"`{name}` must be a number or pl.RUNTIME, got {type(value).__name__}"
             raise ArgumentError(f"{definition.label}: {what}", help=f"pass {name}=1, or {name}=pl.RUNTIME to keep it a parameter")
-    return out, parts.objects
+    return out, parts
 
 
 def annotated_argument(definition: Definition, param: JitParam) -> TensorArgument:

@@ -29,6 +29,8 @@ class Parts:
         self.definition = definition
         self.objects: dict[str, object] = {}
         """What the body asks while compiling, by parameter."""
+        self.of_classes: dict[str, object] = {}
+        """Plain values that are of the classes that their parameters name."""
         self._spread: dict[str, dict[str, object]] = {}
         self._taken: set[str] = set()
         self._tensor, self._number = tensor, number
@@ -42,10 +44,13 @@ class Parts:
     def classify(self, param: JitParam, value: object) -> Any:
         """What an argument of an open parameter is."""
         try:
-            return self._classified(param, value)
+            found = self._classified(param, value)
         except RecursionError:
             what = f"`{param.name}` has containers in containers without end, or nearly so"
             raise ArgumentError(f"{self.definition.label}: {what}", help="pass its members by themselves") from None
+        if param.only is not None and isinstance(found, Constant):
+            self.of_classes[param.name] = value if is_plain(value) else found.value
+        return found
 
     def _classified(self, param: JitParam, value: object) -> Any:
         if param.only is not None and not isinstance(value, param.only):

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType
+from typing import Any, cast
 
 from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeatureError, did_you_mean, in_body
 from tilejit.frontend.source import unwrapped
@@ -47,11 +48,16 @@ def definition_of(value: object) -> Definition | None:
     python = getattr(value, "python", None) if class_name(type(value)) == "InlineFunction" and defining_module(value).startswith("tilejit.") else None
     if not isinstance(python, FunctionType):
         return None
-    found, plain = vars(python).get("__tilejit_inline__"), unwrapped(python)
+    options = {"auto_scope": False} if getattr(value, "auto_scope", None) is False else {}
+    found, plain = vars(python).get(_kept_as(options)), unwrapped(python)
     if found is None or found.function is not plain:  # a copy of a function may have taken over its attributes
-        options = {"auto_scope": False} if getattr(value, "auto_scope", None) is False else {}
-        found = vars(python)["__tilejit_inline__"] = Definition(plain, "inline", options)
+        found = vars(python)[_kept_as(options)] = Definition(plain, "inline", options)
     return found
+
+
+def _kept_as(options: Mapping[str, object]) -> str:
+    """The attribute of a function that holds its definition as an inline one: each choice of options has one of its own."""
+    return "__".join(["__tilejit_inline", *options, ""])
 
 
 def renew(value: object, anyway: bool = False) -> None:
@@ -62,7 +68,7 @@ def renew(value: object, anyway: bool = False) -> None:
     if isinstance(value, Kernel):
         value.definition = definition.anew()
     else:
-        del vars(definition.function)["__tilejit_inline__"]
+        del vars(cast("Any", value).python)[_kept_as(definition.options)]
 
 
 def renew_host(kernel: Kernel) -> None:

@@ -221,7 +221,7 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
             span=caller.definition.span(place),
             help=f"pass a constant, or drop pl.constexpr from `{param.name}`",
         )
-    if param.only is not None and isinstance(value, Static) and not _is_one_of(caller, helper, param, value.value):
+    if param.only is not None and isinstance(value, Static) and not caller.specializer.reads(helper).is_kind(value.value, param):
         wanted = " or ".join(kind.__name__ for kind in param.classes)
         shown = "" if holds_handle(value.value) else f", got {type(value.value).__name__}: {value.value!r}"
         what = f"`{param.name}` of `{helper.name}` is a compile-time {wanted}{shown}"
@@ -245,11 +245,6 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
     if isinstance(value, Extent):
         return RuntimeValue(INDEX)
     return value
-
-
-def _is_one_of(caller: Expressions, helper: Definition, param: JitParam, value: object) -> bool:
-    """Whether a value is of one of the classes that `pl.constexpr[…]` names."""
-    return caller.specializer.reads(helper).is_kind(value, param) if is_handle(value) else isinstance(value, param.classes)
 
 
 def _goes_through_memory(value: Abstract, helper: Definition) -> TypeGuard[TileType]:

@@ -186,10 +186,10 @@ def _by_text(name: str, quoted: Quoted, text: FunctionText) -> object | None:
 def classify(name: str, annotation: object, default: object) -> JitParam:
     """A parameter of which it is known what its annotation stands for."""
     direction, optional = "In", default is None
-    while (inner := _within(annotation)) is not annotation:
-        optional |= isinstance(annotation, OptionalAnnotation) or get_origin(annotation) in _UNIONS
-        direction = annotation.direction if isinstance(annotation, DirectedAnnotation) else direction
-        annotation = inner
+    *around, annotation = layers(annotation)
+    for layer in around:
+        optional |= isinstance(layer, OptionalAnnotation) or get_origin(layer) in _UNIONS
+        direction = layer.direction if isinstance(layer, DirectedAnnotation) else direction
     if annotation is Tensor or annotation is DistributedTensor:
         annotation = TensorAnnotation() if annotation is Tensor else WindowAnnotation()
     if annotation is constexpr or isinstance(annotation, ConstexprAnnotation):
@@ -218,6 +218,14 @@ def takes_part(cls: type) -> bool:
 
 
 _UNIONS = (Union, UnionType)
+
+
+def layers(annotation: object) -> list[object]:
+    """An annotation and what stands in it, from the outside: the last one says what is annotated."""
+    found = [annotation]
+    while (inner := _within(found[-1])) is not found[-1]:
+        found.append(inner)
+    return found
 
 
 def _within(annotation: object) -> object:

@@ -270,7 +270,7 @@ class Autotuned(Kernel):
         with asking(kernel) as ask:
             trace = ask(kernel._trace())
             bound = bind_arguments(kernel.definition, call.args, {**call.kwargs, **tuned}, running=True)
-            trace.arguments = bound.objects
+            trace.arguments = bound.asked
             extents = kernel._extents_of(trace)
             whole = kernel._first_part(trace, extents, bound, call.config)
         given = cast("Mapping[str, Mapping[str, object]]", whole.own["arguments"])

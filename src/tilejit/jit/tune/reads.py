@@ -31,7 +31,7 @@ def asked_by(variant: Variant, call: Call) -> Trace:
     with asking(kernel) as ask:
         trace = ask(kernel._trace())
         bound = bind_arguments(kernel.definition, call.args, {**call.kwargs, **variant.arguments}, running=True)
-        trace.arguments = bound.objects
+        trace.arguments = bound.asked
         extents = kernel._extents_of(trace)
         key = kernel._first_part(trace, extents, bound, call.config)
         walk = trace.fork()
