@@ -87,5 +87,5 @@ def test_an_output_for_which_there_is_no_memory_is_said_to_be_one(monkeypatch: p
 def test_a_setting_that_makes_no_sense_is_said_in_calls_that_are_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
     x, a, b = warm()
     monkeypatch.setenv("TILEJIT_WAIT_TIMEOUT", "zz")
-    with pytest.raises(OptionError, match="TILEJIT_WAIT_TIMEOUT='zz'.*\n.*help: "):
+    with pytest.raises(OptionError, match=r"TILEJIT_WAIT_TIMEOUT='zz'.*\n.*help: "):
         both(x, a, b, config=on(2))

@@ -77,7 +77,7 @@ class Formats:
     @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
     def all(self, x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
         for r in pl.range(pld.world_size()):
-            self.format(x[r], y[r], 4 if "9." in "{0.array}".format(x) else 3, device=r)  # noqa: UP032
+            self.format(x[r], y[r], 4 if "9." in "{.array}".format(x) else 3, device=r)  # noqa: UP032
 
 
 def test_a_method_that_is_called_like_one_of_texts_does_not_make_that_one_steady() -> None:
