@@ -26,6 +26,7 @@ from tilejit.types.annotations import (
     Tile,
     TileAnnotation,
     TupleAnnotation,
+    written_out,
 )
 from tilejit.types.enums import MemorySpace
 from tilejit.types.values import ANY, ArrayType, BufferType, Dim, ScalarType, TileType, ValueType
@@ -65,9 +66,9 @@ def annotation_value(node: ast.expr, namespace: Mapping[str, object], span: Span
     names = _Overlay(local, namespace) if local else namespace
     try:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return eval(node.value, {"__builtins__": builtins}, names)  # type: ignore[arg-type]
+            return written_out(eval(node.value, {"__builtins__": builtins}, names))  # type: ignore[arg-type]
         code = compile(ast.fix_missing_locations(ast.Expression(node)), span.filename, "eval")
-        return eval(code, {"__builtins__": builtins}, names)  # type: ignore[arg-type]
+        return written_out(eval(code, {"__builtins__": builtins}, names))  # type: ignore[arg-type]
     except TilejitError as error:
         raise error.located(span) from None
     except Exception as error:
@@ -76,6 +77,7 @@ def annotation_value(node: ast.expr, namespace: Mapping[str, object], span: Span
 
 def directed(annotation: object) -> tuple[object, str]:
     """An annotation without `pl.Out`/`pl.InOut`, and its direction."""
+    annotation = written_out(annotation)
     if isinstance(annotation, DirectedAnnotation):
         return annotation.inner, annotation.direction
     return annotation, "In"
@@ -125,6 +127,7 @@ def _dims(shape: tuple[DimSpec, ...], symbol: SymbolName) -> tuple[Dim, ...]:
 
 def result_items(annotation: object) -> tuple[object, ...]:
     """The annotations of the single results of a return annotation."""
+    annotation = written_out(annotation)
     if annotation is None:
         return ()
     if isinstance(annotation, TupleAnnotation):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import keyword
+import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, cast, get_args, get_origin
 
 from tilejit.dtypes import DType
-from tilejit.errors import ParserTypeError
+from tilejit.errors import ParserTypeError, TilejitError
 from tilejit.optional import MayBeNone
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import EXTENT_OPERATIONS
@@ -294,7 +295,23 @@ class Tuple:
         return TupleAnnotation(item if isinstance(item, tuple) else (item,))
 
 
+def written_out(annotation: object) -> object:
+    """What a name of a `type` statement stands for (Python 3.12); any other annotation as it is."""
+    while isinstance(annotation, _ALIAS):
+        try:
+            annotation = cast("Any", annotation).__value__  # evaluated when somebody asks, then kept
+        except TilejitError:
+            raise
+        except Exception as error:
+            raise ParserTypeError(f"`type {annotation}` cannot be evaluated: {type(error).__name__}: {error}") from error
+    return annotation
+
+
+_ALIAS: type | tuple[()] = getattr(typing, "TypeAliasType", ())
+
+
 def _directed(direction: str, item: object) -> DirectedAnnotation:
+    item = written_out(item)
     if isinstance(item, UnionType) and len(kinds := [kind for kind in get_args(item) if kind is not type(None)]) == 1:
         item = kinds[0]  # `pl.Out[pl.Tensor | None]`: the default says whether it may be left out
     if item is Tensor or item is DistributedTensor:

@@ -30,6 +30,7 @@ from tilejit.types.annotations import (
     TileAnnotation,
     WindowAnnotation,
     constexpr,
+    written_out,
 )
 from tilejit.types.python_text import expression
 
@@ -229,9 +230,11 @@ def layers(annotation: object) -> list[object]:
 
 
 def _within(annotation: object) -> object:
-    """What stands in an annotation that adds to another: `X | None`, `Optional[X]`, `Annotated[X, …]`, `Final[X]`, `pl.Out[X]`; any other as it is."""
+    """What stands in another annotation: `X | None`, `Optional[X]`, `Annotated[X, …]`, `Final[X]`, `pl.Out[X]`, `type Y = X`; any other as it is."""
     if isinstance(annotation, OptionalAnnotation | DirectedAnnotation):
         return annotation.inner
+    if (meant := written_out(annotation)) is not annotation:
+        return meant
     origin, parts = get_origin(annotation), get_args(annotation)
     kinds = [part for part in parts if part is not type(None)]
     if origin in (Annotated, Final) or (origin in _UNIONS and len(kinds) == 1 < len(parts)):
@@ -242,4 +245,4 @@ def _within(annotation: object) -> object:
 def annotated_result(function: Callable[..., object], quoted: Quoted) -> object | None:
     """What a function's return annotation stands for."""
     annotation = getattr(function, "__annotations__", {}).get("return")
-    return quoted.evaluate("return", annotation) if isinstance(annotation, str) else annotation
+    return written_out(quoted.evaluate("return", annotation) if isinstance(annotation, str) else annotation)
