@@ -135,7 +135,8 @@ def _has_version(namespace: dict[str, object]) -> bool:
     """
     table = word_at(id(namespace) + _MA_KEYS)
     if word_at(table + _DK_SHAPE) >> 32 == 0:
-        look = types.FunctionType(_LOOKUP.replace(), namespace)
+        found = "__builtins__" if "__builtins__" in namespace else "len"  # who gives builtins of their own may leave out any of them
+        look = types.FunctionType(_LOOKUP.replace(co_names=(found,)), namespace)
         for _ in range(_LOOKUPS):
             look()
             if word_at(table + _DK_SHAPE) >> 32:
