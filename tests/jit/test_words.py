@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
@@ -36,3 +37,26 @@ def test_builtins_of_which_there_are_few(make_kernel: MakeKernel) -> None:
     assert warm(kernel) == 4.0
     names["float"] = lambda number: number + 2.0
     assert warm(kernel) == 5.0
+
+
+def parsed(name: str) -> str:
+    """A text as a parser makes it: the only one of its kind that is this very object."""
+    return "".join(list(name))
+
+
+def test_a_name_that_lies_where_another_lay(make_kernel: MakeKernel) -> None:
+    settings = types.SimpleNamespace()
+    names, first, second = vars(settings), 1.5, 2.5
+    names[parsed("alpha")] = first
+    names[parsed("gamma")] = second
+    kernel = make_kernel(KERNEL + "x + settings.alpha\n", settings=settings)
+    assert warm(kernel) == first
+    place = id(next(iter(names)))
+    names.popitem()
+    names.popitem()
+    made: list[str] = []
+    while len(made) < 10_000 and (not made or id(made[-1]) != place):
+        made.append(parsed("gamma"))
+    names[made[-1]] = first
+    names[parsed("alpha")] = second
+    assert warm(kernel) == second

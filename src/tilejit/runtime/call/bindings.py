@@ -110,17 +110,18 @@ def binding_words(namespace: dict[str, object], name: str) -> list[Word] | None:
     """Words that stay the same as long as `name` keeps its binding in `namespace`, or stays unbound; None where a key may say that it is any name."""
     table, values = word_at(id(namespace) + _MA_KEYS), word_at(id(namespace) + _MA_VALUES)
     where = [word(id(namespace) + _MA_KEYS), word(id(namespace) + _MA_VALUES)]
-    position = _position(table, name)
-    if position is None and values != 0 and name not in namespace:
+    found = _entry(table, name)
+    if found is None and values != 0 and name not in namespace:
         return [*where, word(table + _DK_COUNT)]  # the names of a class are only ever added to
-    if position is None and not _keeps_names(table) and any(type(key) not in _KEYS for key in namespace):
+    if found is None and not _keeps_names(table) and any(type(key) not in _KEYS for key in namespace):
         return None
-    if position is None:
+    if found is None:
         return [dict_word(namespace)] if name in namespace or not _has_version(namespace) else [*where, word(table + _DK_SHAPE)]
+    position, key = found
     if values != 0:  # of an instance: its class has the names, so a name can be there and its value not
         return [*where, pointer_word(values + _SPLIT_VALUES_AT + 8 * position)]
     entry = _entries(table) + position * _ENTRY_SIZE
-    return [*where, word(entry), pointer_word(entry + 8)]
+    return [*where, HeldWord(word(entry), key), pointer_word(entry + 8)]
 
 
 _LOOKUP = (lambda: len).__code__
@@ -135,8 +136,8 @@ def _has_version(namespace: dict[str, object]) -> bool:
     """
     table = word_at(id(namespace) + _MA_KEYS)
     if word_at(table + _DK_SHAPE) >> 32 == 0:
-        found = "__builtins__" if "__builtins__" in namespace else "len"  # who gives builtins of their own may leave out any of them
-        look = types.FunctionType(_LOOKUP.replace(co_names=(found,)), namespace)
+        there = "__builtins__" if "__builtins__" in namespace else "len"  # who gives builtins of their own may leave out any of them
+        look = types.FunctionType(_LOOKUP.replace(co_names=(there,)), namespace)
         for _ in range(_LOOKUPS):
             look()
             if word_at(table + _DK_SHAPE) >> 32:
@@ -153,15 +154,16 @@ def _keeps_names(table: int) -> bool:
     return ctypes.c_uint8.from_address(table + _DK_KIND).value in (_UNICODE_KIND, _SPLIT_KIND)
 
 
-def _position(table: int, name: str) -> int | None:
-    """Which entry of the table is that of `name`."""
+def _entry(table: int, name: str) -> tuple[int, object] | None:
+    """Which entry of the table is that of `name`, and the text that is its key: one of many that are equal."""
     if not _keeps_names(table):
         return None  # keys of other types, which may say that they equal anything
     first = _entries(table)
     for position in range(word_at(table + _DK_COUNT)):
-        key = ctypes.c_void_p.from_address(first + position * _ENTRY_SIZE).value
-        if key is not None and ctypes.cast(key, ctypes.py_object).value == name:
-            return position
+        address = ctypes.c_void_p.from_address(first + position * _ENTRY_SIZE).value
+        key = None if address is None else ctypes.cast(address, ctypes.py_object).value
+        if key == name:
+            return position, key
     return None
 
 
