@@ -107,9 +107,12 @@ def annotation_words(function: types.FunctionType) -> list[Word]:
 
 
 def binding_words(namespace: dict[str, object], name: str) -> list[Word] | None:
-    """Words that stay the same as long as `name` keeps its binding in `namespace`, or stays unbound; None where a key may say that it is any name."""
+    """Words that stay the same as long as `name` keeps its binding in `namespace`, or stays unbound; None where a key may say that it is any name.
+
+    The dict lives as long as they are watched: one that shares its names with others of a class then never has another table of such names.
+    """
     table, values = word_at(id(namespace) + _MA_KEYS), word_at(id(namespace) + _MA_VALUES)
-    where = [word(id(namespace) + _MA_KEYS), word(id(namespace) + _MA_VALUES)]
+    where = [HeldWord(word(id(namespace) + _MA_KEYS), namespace), word(id(namespace) + _MA_VALUES)]
     found = _entry(table, name)
     if found is None and values != 0 and name not in namespace:
         return [*where, word(table + _DK_COUNT)]  # the names of a class are only ever added to
