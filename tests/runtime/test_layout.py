@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ def test_the_layouts_hold_here(check: object) -> None:
     ("offset", "wrong", "check"),
     [
         ("_MA_VERSION", 16, layout._dicts),
+        ("_MA_VALUES", 16, layout._attributes),
         ("_SPLIT_VALUES_AT", bindings._SPLIT_VALUES_AT ^ 8, layout._instances),
         ("_MANAGED_DICT_AT", -16, layout._instances),
         ("_TP_FLAGS", 160, layout._objects),
@@ -40,6 +42,48 @@ def test_an_offset_that_leads_elsewhere_is_noticed(monkeypatch: pytest.MonkeyPat
     except (ValueError, OverflowError, TypeError):  # what stands there is no such thing at all
         held = False
     assert not held
+
+
+class _Named:
+    def __init__(self) -> None:
+        self.alpha, self.beta = object(), object()
+
+
+@pytest.mark.parametrize("name", ["alpha", "gamma"])
+@pytest.mark.parametrize("instance", [True, False])
+def test_words_keep_what_they_look_into(name: str, instance: bool) -> None:
+    """What lay where something else lies now would pass for it: names that were parsed, the names that instances of a class have."""
+    names = vars(_Named()) if instance else {"".join(list(text)): object() for text in ("alpha", "beta")}
+    key = next(iter(names))
+    before = sys.getrefcount(names), sys.getrefcount(key)
+    words = bindings.binding_words(names, name)
+    kept = sys.getrefcount(names) > before[0], sys.getrefcount(key) > before[1]
+    assert words and kept == (True, name == "alpha" and not instance)
+
+
+def test_names_of_a_class_that_lie_where_those_of_another_lay() -> None:
+    """Libraries for settings make a class for each file that they read."""
+
+    def load(name: str) -> dict[str, object]:
+        read = type("Read", (), {})()
+        setattr(read, name, 1)
+        holder.__dict__ = vars(read)
+        return vars(holder)
+
+    class Holder: ...
+
+    holder = Holder()
+    for _ in range(20):
+        words = bindings.binding_words(load("gamma"), "alpha") or []
+        where = bindings.dict_pointer(holder, vars(holder)) or []
+        holder.__dict__ = {}
+        gc.collect()
+        load("alpha")
+        assert where and words and layout._changed([*where, *words])
+
+
+def test_a_dict_that_an_instance_may_change_past_it_has_no_version() -> None:
+    assert bindings.dict_words(vars(_Named())) is None and bindings.dict_words(dict(vars(_Named()))) is not None
 
 
 UNKNOWN = """

@@ -83,9 +83,18 @@ def word(address: int) -> Word:
     return address, word_at(address)
 
 
-def dict_word(watched: dict[str, object]) -> Word:
-    """The version of a dict: changes whenever the dict does."""
-    return word(id(watched) + _MA_VERSION)
+def joined(*parts: list[Word] | None) -> list[Word] | None:
+    """All of them; None if one is."""
+    known = [part for part in parts if part is not None]
+    return [item for part in known for item in part] if len(known) == len(parts) else None
+
+
+def dict_words(watched: Mapping[str, object]) -> list[Word] | None:
+    """The version of a dict, which changes whenever the dict does; None where it may not.
+
+    That is where the values of an instance stand apart from their names, which its class has: since 3.13 the instance writes there past its dict.
+    """
+    return None if word_at(id(watched) + _MA_VALUES) != 0 else [word(id(watched) + _MA_VERSION)]
 
 
 def cell_word(cell: object) -> Word:
@@ -93,34 +102,38 @@ def cell_word(cell: object) -> Word:
     return pointer_word(id(cell) + 16)
 
 
-def function_words(function: types.FunctionType) -> list[Word]:
-    """Code, defaults and keyword defaults of a function: each can be replaced, and the last are a dict that can be changed."""
+def function_words(function: types.FunctionType) -> list[Word] | None:
+    """Code, defaults and keyword defaults of a function: each can be replaced, and the last are a dict that can be changed; None where that has no version."""
     parts = (function.__code__, function.__defaults__, function.__kwdefaults__)
     words: list[Word] = [HeldWord(word(id(function) + at), part) for at, part in zip(_FUNCTION_FIELDS, parts, strict=True)]
-    return [*words, dict_word(function.__kwdefaults__)] if function.__kwdefaults__ is not None else words
+    return joined(words, [] if function.__kwdefaults__ is None else dict_words(function.__kwdefaults__))
 
 
-def annotation_words(function: types.FunctionType) -> list[Word]:
-    """The annotations of a function: a dict, which can be replaced and changed."""
+def annotation_words(function: types.FunctionType) -> list[Word] | None:
+    """The annotations of a function: a dict, which can be replaced and changed; None where it has no version."""
     names = function.__annotations__  # asking makes the dict
-    return [HeldWord(word(id(function) + _FUNCTION_ANNOTATIONS), names), dict_word(names)]
+    return joined([HeldWord(word(id(function) + _FUNCTION_ANNOTATIONS), names)], dict_words(names))
 
 
 def binding_words(namespace: dict[str, object], name: str) -> list[Word] | None:
-    """Words that stay the same as long as `name` keeps its binding in `namespace`, or stays unbound; None where a key may say that it is any name."""
+    """Words that stay the same as long as `name` keeps its binding in `namespace`, or stays unbound; None where a key may say that it is any name.
+
+    The dict lives as long as they are watched: one that shares its names with others of a class then never has another table of such names.
+    """
     table, values = word_at(id(namespace) + _MA_KEYS), word_at(id(namespace) + _MA_VALUES)
-    where = [word(id(namespace) + _MA_KEYS), word(id(namespace) + _MA_VALUES)]
-    position = _position(table, name)
-    if position is None and values != 0 and name not in namespace:
+    where = [HeldWord(word(id(namespace) + _MA_KEYS), namespace), word(id(namespace) + _MA_VALUES)]
+    found = _entry(table, name)
+    if found is None and values != 0 and name not in namespace:
         return [*where, word(table + _DK_COUNT)]  # the names of a class are only ever added to
-    if position is None and not _keeps_names(table) and any(type(key) not in _KEYS for key in namespace):
+    if found is None and not _keeps_names(table) and any(type(key) not in _KEYS for key in namespace):
         return None
-    if position is None:
-        return [dict_word(namespace)] if name in namespace or not _has_version(namespace) else [*where, word(table + _DK_SHAPE)]
+    if found is None:
+        return dict_words(namespace) if name in namespace or not _has_version(namespace) else [*where, word(table + _DK_SHAPE)]
+    position, key = found
     if values != 0:  # of an instance: its class has the names, so a name can be there and its value not
         return [*where, pointer_word(values + _SPLIT_VALUES_AT + 8 * position)]
     entry = _entries(table) + position * _ENTRY_SIZE
-    return [*where, word(entry), pointer_word(entry + 8)]
+    return [*where, HeldWord(word(entry), key), pointer_word(entry + 8)]
 
 
 _LOOKUP = (lambda: len).__code__
@@ -135,7 +148,8 @@ def _has_version(namespace: dict[str, object]) -> bool:
     """
     table = word_at(id(namespace) + _MA_KEYS)
     if word_at(table + _DK_SHAPE) >> 32 == 0:
-        look = types.FunctionType(_LOOKUP.replace(), namespace)
+        there = "__builtins__" if "__builtins__" in namespace else "len"  # who gives builtins of their own may leave out any of them
+        look = types.FunctionType(_LOOKUP.replace(co_names=(there,)), namespace)
         for _ in range(_LOOKUPS):
             look()
             if word_at(table + _DK_SHAPE) >> 32:
@@ -152,15 +166,16 @@ def _keeps_names(table: int) -> bool:
     return ctypes.c_uint8.from_address(table + _DK_KIND).value in (_UNICODE_KIND, _SPLIT_KIND)
 
 
-def _position(table: int, name: str) -> int | None:
-    """Which entry of the table is that of `name`."""
+def _entry(table: int, name: str) -> tuple[int, object] | None:
+    """Which entry of the table is that of `name`, and the text that is its key: one of many that are equal."""
     if not _keeps_names(table):
         return None  # keys of other types, which may say that they equal anything
     first = _entries(table)
     for position in range(word_at(table + _DK_COUNT)):
-        key = ctypes.c_void_p.from_address(first + position * _ENTRY_SIZE).value
-        if key is not None and ctypes.cast(key, ctypes.py_object).value == name:
-            return position
+        address = ctypes.c_void_p.from_address(first + position * _ENTRY_SIZE).value
+        key = None if address is None else ctypes.cast(address, ctypes.py_object).value
+        if key == name:
+            return position, key
     return None
 
 
