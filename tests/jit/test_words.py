@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import types
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
+from tilejit.errors import DTypeError
 
 pytestmark = [pytest.mark.dispatch, pytest.mark.parametrize("native", ["1", "0"])]
 X = np.zeros((2, 4), np.float32)
@@ -60,3 +62,63 @@ def test_a_name_that_lies_where_another_lay(make_kernel: MakeKernel) -> None:
     names[made[-1]] = first
     names[parsed("alpha")] = second
     assert warm(kernel) == second
+
+
+class Values:
+    """An object whose dict is given to something else."""
+
+
+@pytest.mark.parametrize("group", ["tensor", "tile"])
+def test_operators_of_a_group_that_are_assigned(group: str, make_kernel: MakeKernel) -> None:
+    operators = getattr(pl, group)
+    given = "x" if group == "tensor" else "pl.load(x, [0, 0], [2, 4])"
+    kernel = make_kernel(KERNEL + f"pl.{group}.exp({given})\n")
+    neg, sin = operators.neg, operators.sin
+    assert warm(kernel) == 1.0
+    try:
+        operators.exp = neg
+        assert warm(kernel) == 0.0
+        del operators.exp
+        assert warm(kernel) == 1.0
+        operators.exp = sin
+        assert warm(kernel) == 0.0
+    finally:
+        operators.__dict__.pop("exp", None)
+
+
+def test_keyword_defaults_that_are_the_dict_of_an_object(make_kernel: MakeKernel) -> None:
+    def helper(*, number: float = 0.0) -> float:
+        return number
+
+    values: Any = Values()
+    values.number = 1.0
+    helper.__kwdefaults__ = vars(values)
+    kernel = make_kernel(KERNEL + "x + helper()\n", helper=helper)
+    for number in (1.0, 7.0, 1.0):
+        values.number = number
+        assert warm(kernel) == number
+
+
+def test_keyword_defaults_of_kernels_that_are_the_dict_of_an_object(make_kernel: MakeKernel) -> None:
+    text = "@pl.jit.inline\ndef inner(x: pl.Tensor, *, number=1.0):\n    return x + number\n"
+    kernel = make_kernel(text + KERNEL.replace("]):", "], *, number=1.0):") + "inner(x) * number\n")
+    names, inner, outer = cast("Any", kernel).definition.function.__globals__, Values(), Values()
+    for values, function in ((inner, names["inner"]), (outer, kernel)):
+        cast("Any", values).number = 1.0
+        function.definition.function.__kwdefaults__ = vars(values)
+    for change, wanted in ((outer, 2.0), (inner, 4.0)):
+        warm(kernel)
+        cast("Any", change).number = 2.0
+        assert warm(kernel) == wanted
+
+
+def test_annotations_that_are_the_dict_of_an_object(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(KERNEL + "x + 1.0\n")
+    function, values, other = cast("Any", kernel).definition.function, Values(), pl.Tensor[[2, 4], pl.FP16]
+    for name, annotation in function.__annotations__.items():
+        setattr(values, name, annotation)
+    function.__annotations__ = vars(values)
+    assert warm(kernel) == 1.0
+    cast("Any", values).x = other
+    with pytest.raises(DTypeError):
+        kernel(X)

@@ -23,6 +23,7 @@ def test_the_layouts_hold_here(check: object) -> None:
     ("offset", "wrong", "check"),
     [
         ("_MA_VERSION", 16, layout._dicts),
+        ("_MA_VALUES", 16, layout._attributes),
         ("_SPLIT_VALUES_AT", bindings._SPLIT_VALUES_AT ^ 8, layout._instances),
         ("_MANAGED_DICT_AT", -16, layout._instances),
         ("_TP_FLAGS", 160, layout._objects),
@@ -79,6 +80,10 @@ def test_names_of_a_class_that_lie_where_those_of_another_lay() -> None:
         gc.collect()
         load("alpha")
         assert where and words and layout._changed([*where, *words])
+
+
+def test_a_dict_that_an_instance_may_change_past_it_has_no_version() -> None:
+    assert bindings.dict_words(vars(_Named())) is None and bindings.dict_words(dict(vars(_Named()))) is not None
 
 
 UNKNOWN = """

@@ -45,6 +45,7 @@ class Namespace:
     """`pl.tensor`, `pl.tile`, `pld.tile`, …: the ops that have a spelling there."""
 
     def __init__(self, name: str, shown: str) -> None:
+        self.__dict__ = {}  # a dict of its own, whose version tells warm calls of every change; that of a dict that shares its names with others may not
         self.__name__ = name
         self.__qualname__ = shown
         self.loaded: dict[str, object] = {}

@@ -63,6 +63,8 @@ def _words(function: object, seen: _Seen) -> list[Word] | None:
         return None  # a generator, a coroutine, or a function with functions in it or given to it
     seen.take(defaults)
     out = function_words(function)
+    if out is None:
+        return None
     namespace = Namespace(function)
     instructions = [item for item in dis.get_instructions(code) if item.opname != "CACHE"]
     place = 0

@@ -21,7 +21,7 @@ from tilejit.jit.reads.questions import AGAIN, MISSING, answered
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import is_same, words_of
 from tilejit.lazy import lazy
-from tilejit.runtime.call.bindings import Word, annotation_words, function_words
+from tilejit.runtime.call.bindings import Word, annotation_words, function_words, joined
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS, comparison
 from tilejit.types.annotations import Once
@@ -71,8 +71,9 @@ class FunctionState:
                 tests.append(f"replaced_part(f{number}, p{number}) is None")
         return tests
 
-    def words(self) -> list[Word]:
-        return [word for function in self._parts for word in (*function_words(function), *annotation_words(function))]
+    def words(self) -> list[Word] | None:
+        """Memory words that stay the same while none of them is replaced; None where only asking tells."""
+        return joined(*(words for function in self._parts for words in (function_words(function), annotation_words(function))))
 
 
 def asked_of(trace: Trace) -> frozenset[tuple[str, str]]:
@@ -211,8 +212,10 @@ class _Learned:
     def _words_here(self) -> list[Word] | None:
         if WORDS is None or not supported():
             return None
-        found = {word[0]: word for word in (*self.functions.words(), *(word for step in self._watched for word in step.words or ()))}
-        return list(found.values()) if self.functions.replaced() is None and self._watched_hold() else None
+        words = joined(self.functions.words(), *(step.words or [] for step in self._watched))
+        if words is None or self.functions.replaced() is not None or not self._watched_hold():
+            return None
+        return list({word[0]: word for word in words}.values())
 
     def _watched_hold(self) -> bool:
         """Whether the watched questions have their answers still, now that their words were read: only then do the words stand for them."""

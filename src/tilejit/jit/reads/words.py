@@ -22,7 +22,8 @@ from tilejit.runtime.call.bindings import (
     cell_word,
     dict_offset,
     dict_pointer,
-    dict_word,
+    dict_words,
+    joined,
     looks_up_like,
     own_names,
     type_flags,
@@ -67,12 +68,12 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
     return None
 
 
-def _language_words(module: types.ModuleType, names: tuple[str, ...]) -> list[Word]:
+def _language_words(module: types.ModuleType, names: tuple[str, ...]) -> list[Word] | None:
     """One word for all names of the language, and one for each group of them: they rarely change, and are compared at every call."""
     own = cast("dict[str, object]", vars(module))
     groups = {first: own.get(first) for first, dot, _ in (name.partition(".") for name in names) if dot}
-    here = [HeldWord(type_word(module), module), dict_word(own)]
-    return [*here, *(HeldWord(dict_word(cast("dict[str, object]", vars(group))), group) for group in groups.values() if group is not None)]
+    here: list[Word] = [HeldWord(type_word(module), module)]
+    return joined(here, dict_words(own), *(held_words(dict_words(vars(group)), group) for group in groups.values() if group is not None))
 
 
 def _annotation_words(definition: Definition) -> list[Word] | None:
@@ -86,7 +87,7 @@ def _annotation_words(definition: Definition) -> list[Word] | None:
         if is_language(found) and len(names) <= 1:
             continue  # one question tells of all names of the language
         parts += [_chain_words(namespace, root, tuple(names)), _end_words(followed(found, names))]
-    return _joined(*parts)
+    return joined(*parts)
 
 
 _FROZEN = (DynVar, TensorAnnotation, ScalarAnnotation, DirectedAnnotation)
@@ -168,7 +169,7 @@ def _instance_words(value: object, owner: object, param: str) -> list[Word] | No
     if any(meta.__instancecheck__ is not type.__instancecheck__ for meta in metas):
         return None
     plain = looks_up_like(cls, object) and _raw(cls, "__class__") is vars(object)["__class__"]
-    return _joined(_kind_words(value), *map(version_words, metas)) if plain else None
+    return joined(_kind_words(value), *map(version_words, metas)) if plain else None
 
 
 def _no_content_words(value: object) -> list[Word] | None:
@@ -178,7 +179,7 @@ def _no_content_words(value: object) -> list[Word] | None:
         return [type_word(value)]
     if issubclass(cls, _WITH_CONTENT) or not looks_up_like(cls, object) or _raw(cls, "__class__") is not vars(object)["__class__"]:
         return None
-    return _joined([type_word(value)], version_words(cls))
+    return joined([type_word(value)], version_words(cls))
 
 
 _WITH_CONTENT = (int, float, str, bytes, tuple, list, dict, set, frozenset, np.ndarray, np.generic)
@@ -204,7 +205,7 @@ def name_words(namespace: Namespace, name: str) -> list[Word] | None:
     module, others = cast("dict[str, object]", namespace.globals), cast("dict[str, object]", namespace.builtins)
     if type(module) is not dict or type(others) is not dict:
         return None  # a subclass may look elsewhere
-    return _joined(empty, binding_words(module, name), [] if name in module else binding_words(others, name))
+    return joined(empty, binding_words(module, name), [] if name in module else binding_words(others, name))
 
 
 def _chain_words(namespace: Namespace, root: str, names: tuple[str, ...]) -> list[Word] | None:
@@ -240,7 +241,7 @@ def _words_in_module(module: types.ModuleType, name: str) -> list[Word] | None:
     names = cast("dict[str, object]", vars(module))
     if name not in names or _raw(types.ModuleType, name) is not MISSING:
         return None  # served by its `__getattr__`, or by what all modules have
-    return _joined([type_word(module)], dict_pointer(module, names), binding_words(names, name))
+    return joined([type_word(module)], dict_pointer(module, names), binding_words(names, name))
 
 
 def _words_in_class(cls: type, name: str) -> list[Word] | None:
@@ -249,7 +250,7 @@ def _words_in_class(cls: type, name: str) -> list[Word] | None:
         return None
     if _is_descriptor(found) and type(found) is not types.FunctionType:  # a static method can be given another function
         return None
-    return _joined([type_word(cls)], version_words(meta), version_words(cls), _kind_words(found))
+    return joined([type_word(cls)], version_words(meta), version_words(cls), _kind_words(found))
 
 
 def _words_in_instance(instance: object, name: str) -> list[Word] | None:
@@ -258,27 +259,21 @@ def _words_in_instance(instance: object, name: str) -> list[Word] | None:
     if not looks_up_like(cls, object):
         return None
     if type(found) is types.MethodDescriptorType and not dict_offset(cls) and not type_flags(cls) & MANAGED_DICT:
-        return _joined([type_word(instance)], version_words(cls))
+        return joined([type_word(instance)], version_words(cls))
     if _is_descriptor(found) and type(found) is not types.FunctionType:
         return None
     own = getattr(instance, "__dict__", None)
     if type(own) is not dict or (found is MISSING and name not in own):
         return None
     names = cast("dict[str, object]", own)
-    return _joined([type_word(instance)], version_words(cls), _kind_words(found), dict_pointer(instance, names), binding_words(names, name))
+    return joined([type_word(instance)], version_words(cls), _kind_words(found), dict_pointer(instance, names), binding_words(names, name))
 
 
 def _kind_words(found: object) -> list[Word] | None:
     """What makes an attribute of a class a descriptor, or none: its class, which can be replaced, and what that has."""
     cls = type(found)
     fixed = type_flags(cls) & IMMUTABLE_TYPE and not issubclass(cls, types.ModuleType)
-    return _joined([] if fixed else [HeldWord(type_word(found), found)], version_words(cls))
-
-
-def _joined(*parts: list[Word] | None) -> list[Word] | None:
-    """All of them; None if one is."""
-    known = [part for part in parts if part is not None]
-    return [item for part in known for item in part] if len(known) == len(parts) else None
+    return joined([] if fixed else [HeldWord(type_word(found), found)], version_words(cls))
 
 
 def _raw(cls: type, name: str) -> object:

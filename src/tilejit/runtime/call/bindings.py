@@ -83,9 +83,18 @@ def word(address: int) -> Word:
     return address, word_at(address)
 
 
-def dict_word(watched: dict[str, object]) -> Word:
-    """The version of a dict: changes whenever the dict does."""
-    return word(id(watched) + _MA_VERSION)
+def joined(*parts: list[Word] | None) -> list[Word] | None:
+    """All of them; None if one is."""
+    known = [part for part in parts if part is not None]
+    return [item for part in known for item in part] if len(known) == len(parts) else None
+
+
+def dict_words(watched: Mapping[str, object]) -> list[Word] | None:
+    """The version of a dict, which changes whenever the dict does; None where it may not.
+
+    That is where the values of an instance stand apart from their names, which its class has: since 3.13 the instance writes there past its dict.
+    """
+    return None if word_at(id(watched) + _MA_VALUES) != 0 else [word(id(watched) + _MA_VERSION)]
 
 
 def cell_word(cell: object) -> Word:
@@ -93,17 +102,17 @@ def cell_word(cell: object) -> Word:
     return pointer_word(id(cell) + 16)
 
 
-def function_words(function: types.FunctionType) -> list[Word]:
-    """Code, defaults and keyword defaults of a function: each can be replaced, and the last are a dict that can be changed."""
+def function_words(function: types.FunctionType) -> list[Word] | None:
+    """Code, defaults and keyword defaults of a function: each can be replaced, and the last are a dict that can be changed; None where that has no version."""
     parts = (function.__code__, function.__defaults__, function.__kwdefaults__)
     words: list[Word] = [HeldWord(word(id(function) + at), part) for at, part in zip(_FUNCTION_FIELDS, parts, strict=True)]
-    return [*words, dict_word(function.__kwdefaults__)] if function.__kwdefaults__ is not None else words
+    return joined(words, [] if function.__kwdefaults__ is None else dict_words(function.__kwdefaults__))
 
 
-def annotation_words(function: types.FunctionType) -> list[Word]:
-    """The annotations of a function: a dict, which can be replaced and changed."""
+def annotation_words(function: types.FunctionType) -> list[Word] | None:
+    """The annotations of a function: a dict, which can be replaced and changed; None where it has no version."""
     names = function.__annotations__  # asking makes the dict
-    return [HeldWord(word(id(function) + _FUNCTION_ANNOTATIONS), names), dict_word(names)]
+    return joined([HeldWord(word(id(function) + _FUNCTION_ANNOTATIONS), names)], dict_words(names))
 
 
 def binding_words(namespace: dict[str, object], name: str) -> list[Word] | None:
@@ -119,7 +128,7 @@ def binding_words(namespace: dict[str, object], name: str) -> list[Word] | None:
     if found is None and not _keeps_names(table) and any(type(key) not in _KEYS for key in namespace):
         return None
     if found is None:
-        return [dict_word(namespace)] if name in namespace or not _has_version(namespace) else [*where, word(table + _DK_SHAPE)]
+        return dict_words(namespace) if name in namespace or not _has_version(namespace) else [*where, word(table + _DK_SHAPE)]
     position, key = found
     if values != 0:  # of an instance: its class has the names, so a name can be there and its value not
         return [*where, pointer_word(values + _SPLIT_VALUES_AT + 8 * position)]

@@ -60,13 +60,14 @@ def _functions() -> bool:
         return a + b
 
     fields: list[object] = [asked.__code__, asked.__defaults__, asked.__kwdefaults__]
-    words = bindings.function_words(asked)
+    words = bindings.function_words(asked) or []
     cast("dict[str, int]", asked.__kwdefaults__)["b"] = 3
-    annotated = bindings.annotation_words(asked)
+    annotated = bindings.annotation_words(asked) or []
     asked.__annotations__["b"] = bool
     return (
         [found for _, found in words[:3]] == [id(field) for field in fields]
-        and words[3] != bindings.function_words(asked)[3]
+        and _changed(words[3:])
+        and bool(annotated)
         and annotated[0][1] == id(asked.__annotations__)
         and _changed(annotated[1:])
     )
@@ -79,15 +80,15 @@ def _binding(names: dict[str, object], name: str) -> list[bindings.Word]:
 def _dicts() -> bool:
     first, second = object(), object()
     names: dict[str, object] = {"a": first, "b": first}
-    version, words, unbound = bindings.dict_word(names), _binding(names, "a"), _binding(names, "c")
-    if words[-1][1] != id(first):
+    version, words, unbound = bindings.dict_words(names), _binding(names, "a"), _binding(names, "c")
+    if version is None or words[-1][1] != id(first):
         return False
     names["a"] = second
-    if not _changed([version]) or not _changed(words) or _changed(unbound):
+    if not _changed(version) or not _changed(words) or _changed(unbound):
         return False
-    version = bindings.dict_word(names)
+    version = bindings.dict_words(names) or []
     del names["b"]
-    shorter = _changed([version])
+    shorter = _changed(version)
     names["c"] = first
     return shorter and _changed(unbound)
 
@@ -113,7 +114,23 @@ def _instances() -> bool:
     if _changed(mine) or pointer is None or _changed(pointer):
         return False
     one.value = second
-    return _changed(mine) and _binding(vars(one), "value")[-1][1] in (id(second), bindings.dict_word(vars(one))[1])
+    return _changed(mine) and _binding(vars(one), "value")[-1][1] == id(second)
+
+
+def _attributes() -> bool:
+    """What is assigned to an instance and deleted there changes the version of its dict, if that has one; a dict of its own has."""
+    shared, own = _Plain(1), _Plain(1)
+    own.__dict__ = {"value": 1}
+    return bindings.dict_words(vars(own)) is not None and _tells_of_attributes(shared) and _tells_of_attributes(own)
+
+
+def _tells_of_attributes(thing: Any) -> bool:
+    for change in (lambda: setattr(thing, "value", 2), lambda: setattr(thing, "another", 2), lambda: delattr(thing, "value")):
+        version = bindings.dict_words(vars(thing))
+        change()
+        if version is not None and not _changed(version):
+            return False
+    return True
 
 
 def _classes() -> bool:
@@ -144,4 +161,4 @@ def _changed(words: list[bindings.Word]) -> bool:
     return any(word_at(address) != content for address, content in words)
 
 
-_CHECKS: tuple[Callable[[], bool], ...] = (_objects, _functions, _dicts, _emptied, _instances, _classes, _arrays)
+_CHECKS: tuple[Callable[[], bool], ...] = (_objects, _functions, _dicts, _emptied, _instances, _attributes, _classes, _arrays)

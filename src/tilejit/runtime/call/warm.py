@@ -17,7 +17,7 @@ from tilejit import config as settings
 from tilejit import float_mode
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import devices_of
-from tilejit.runtime.call.bindings import Word, binding_words, dict_word
+from tilejit.runtime.call.bindings import Word, binding_words, dict_words, joined
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS, comparison
@@ -381,7 +381,8 @@ class SettingsWatch:
 def _version_at() -> tuple[Sequence[float], int]:
     """The words of memory, and which of them counts the changes of the environment; where that is not known, a number that is never what it was."""
     known = WORDS is not None and supported() and type(settings.DATA) is dict
-    return (cast("Sequence[int]", WORDS), dict_word(cast("dict[str, object]", settings.DATA))[0] >> 3) if known else ((math.nan,), 0)
+    words = dict_words(cast("dict[str, object]", settings.DATA)) if known else None
+    return ((math.nan,), 0) if words is None else (cast("Sequence[int]", WORDS), words[0][0] >> 3)
 
 
 _WORDS, _VERSION_AT = _version_at()
@@ -401,4 +402,4 @@ def watched_words(questions: Sequence[Questions]) -> list[Word] | None:
     # Settings are read live: they live in the environment, which is a dict like any other, behind a name of `os` and an attribute of that.
     environment = cast("dict[str, object]", cast("Any", os.environ)._data)
     bound, inside = binding_words(os.__dict__, "environ"), binding_words(os.environ.__dict__, "_data")
-    return None if bound is None or inside is None else [*words.values(), *bound, *inside, dict_word(environment)]
+    return joined(list(words.values()), bound, inside, dict_words(environment))
