@@ -69,11 +69,23 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
 
 
 def _language_words(module: types.ModuleType, names: tuple[str, ...]) -> list[Word] | None:
-    """One word for all names of the language, and one for each group of them: they rarely change, and are compared at every call."""
+    """Words for all names of the language and of groups of them, not for each: they rarely change, and are compared at every call."""
+    here: list[Word] = [HeldWord(type_word(module), module)]
+    if type(module) is not types.ModuleType:
+        return here  # all names count as assigned, whatever it holds
     own = cast("dict[str, object]", vars(module))
     groups = {first: own.get(first) for first, dot, _ in (name.partition(".") for name in names) if dot}
-    here: list[Word] = [HeldWord(type_word(module), module)]
-    return joined(here, dict_words(own), *(held_words(dict_words(vars(group)), group) for group in groups.values() if group is not None))
+    return joined(here, dict_words(own), *(_group_words(group) for group in groups.values() if group is not None))
+
+
+def _group_words(group: object) -> list[Word] | None:
+    """Words of all names in a group: its dict can be changed, and replaced."""
+    names = getattr(group, "__dict__", None)
+    if type(names) is not dict:
+        return None
+    own = cast("dict[str, object]", names)
+    where = dict_pointer(group, own)
+    return joined(held_words(where, group), dict_words(own))
 
 
 def _annotation_words(definition: Definition) -> list[Word] | None:
