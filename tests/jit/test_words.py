@@ -11,7 +11,7 @@ import pytest
 
 import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import DTypeError, OptionError
+from tilejit.errors import ArgumentError, DTypeError, OptionError
 
 pytestmark = [pytest.mark.dispatch, pytest.mark.parametrize("native", ["1", "0"])]
 X = np.zeros((2, 4), np.float32)
@@ -113,6 +113,25 @@ def test_an_environment_that_is_given_another_dict(make_kernel: MakeKernel) -> N
     finally:
         environment.__dict__ = own
     assert warm(kernel) == 1.0
+
+
+def test_the_class_of_a_class_that_a_parameter_names(make_kernel: MakeKernel) -> None:
+    class Plain(type): ...
+
+    class Refusing(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            return False
+
+    class Kind(metaclass=Plain): ...
+
+    class Special(Kind): ...
+
+    text = "@pl.jit.inline\ndef inner(x: pl.Tensor, kind: pl.constexpr[Kind]):\n    return x + 1.0\n"
+    kernel = make_kernel(text + KERNEL + "inner(x, SPECIAL)\n", Kind=Kind, SPECIAL=Special())
+    assert warm(kernel) == 1.0
+    cast("Any", Kind).__class__ = Refusing
+    with pytest.raises(ArgumentError):
+        kernel(X)
 
 
 def test_keyword_defaults_that_are_the_dict_of_an_object(make_kernel: MakeKernel) -> None:

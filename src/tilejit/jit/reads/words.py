@@ -177,11 +177,11 @@ def _instance_words(value: object, owner: object, param: str) -> list[Word] | No
     """Words of whether an object is of a parameter's class, which follows from its own where neither class has a say in that."""
     definition, cls = maybe_definition(owner), type(value)
     assert definition is not None
-    metas = {type(kind) for item in definition.params if item.name == param for kind in item.classes}
-    if any(meta.__instancecheck__ is not type.__instancecheck__ for meta in metas):
+    kinds = [kind for item in definition.params if item.name == param for kind in item.classes]
+    if any(type(kind).__instancecheck__ is not type.__instancecheck__ for kind in kinds):
         return None
     plain = looks_up_like(cls, object) and _raw(cls, "__class__") is vars(object)["__class__"]
-    return joined(_kind_words(value), *map(version_words, metas)) if plain else None
+    return joined(_kind_words(value), *map(_kind_words, kinds)) if plain else None
 
 
 def _no_content_words(value: object) -> list[Word] | None:
@@ -282,7 +282,7 @@ def _words_in_instance(instance: object, name: str) -> list[Word] | None:
 
 
 def _kind_words(found: object) -> list[Word] | None:
-    """What makes an attribute of a class a descriptor, or none: its class, which can be replaced, and what that has."""
+    """What makes an attribute of a class a descriptor, or none, and a class say what its instances are: its class, which can be replaced, and what that has."""
     cls = type(found)
     fixed = type_flags(cls) & IMMUTABLE_TYPE and not issubclass(cls, types.ModuleType)
     return joined([] if fixed else [HeldWord(type_word(found), found)], version_words(cls))
