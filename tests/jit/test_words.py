@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import pytest
 
 import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import DTypeError
+from tilejit.errors import ArgumentError, DTypeError, OptionError
 
 pytestmark = [pytest.mark.dispatch, pytest.mark.parametrize("native", ["1", "0"])]
 X = np.zeros((2, 4), np.float32)
@@ -84,6 +85,53 @@ def test_operators_of_a_group_that_are_assigned(group: str, make_kernel: MakeKer
         assert warm(kernel) == 0.0
     finally:
         operators.__dict__.pop("exp", None)
+
+
+def test_a_group_that_is_given_another_dict(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(KERNEL + "pl.tensor.exp(x)\n")
+    group: Any = pl.tensor
+    own, neg = vars(group), group.neg
+    assert warm(kernel) == 1.0
+    try:
+        group.__dict__ = {**own, "exp": neg}
+        assert warm(kernel) == 0.0
+    finally:
+        group.__dict__ = own
+    assert warm(kernel) == 1.0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere settings are asked through os.environ")
+def test_an_environment_that_is_given_another_dict(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(KERNEL + "x + 1.0\n")
+    environment: Any = os.environ
+    own = vars(environment)
+    assert warm(kernel) == 1.0
+    try:
+        environment.__dict__ = {**own, "_data": {**own["_data"], b"TILEJIT_EAGER": b"perhaps"}}
+        with pytest.raises(OptionError):
+            kernel(X)
+    finally:
+        environment.__dict__ = own
+    assert warm(kernel) == 1.0
+
+
+def test_the_class_of_a_class_that_a_parameter_names(make_kernel: MakeKernel) -> None:
+    class Plain(type): ...
+
+    class Refusing(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            return False
+
+    class Kind(metaclass=Plain): ...
+
+    class Special(Kind): ...
+
+    text = "@pl.jit.inline\ndef inner(x: pl.Tensor, kind: pl.constexpr[Kind]):\n    return x + 1.0\n"
+    kernel = make_kernel(text + KERNEL + "inner(x, SPECIAL)\n", Kind=Kind, SPECIAL=Special())
+    assert warm(kernel) == 1.0
+    cast("Any", Kind).__class__ = Refusing
+    with pytest.raises(ArgumentError):
+        kernel(X)
 
 
 def test_keyword_defaults_that_are_the_dict_of_an_object(make_kernel: MakeKernel) -> None:

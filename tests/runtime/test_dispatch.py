@@ -16,7 +16,7 @@ from tilejit.backends.cpu.llvm.compile import compile_llvm
 from tilejit.backends.cpu.llvm.elf import flatten
 from tilejit.dtypes import FP32
 from tilejit.runtime.artifact.blob import LoadedBlob
-from tilejit.runtime.call.bindings import dict_word
+from tilejit.runtime.call.bindings import dict_words
 from tilejit.runtime.call.dispatch import Dispatcher, NativeCall
 from tilejit.runtime.call.guards import CallForm, FixedGuard, NewTensor, ScalarGuard, TensorGuard
 from tilejit.runtime.call.layout import supported
@@ -377,7 +377,9 @@ def test_a_changed_dict_sends_calls_to_python_until_it_is_watched_again() -> Non
     captured: dict[str, object] = {"BLOCK": 64}
 
     def watch() -> None:
-        setup.path.watch([dict_word(captured)], captured)
+        words = dict_words(captured)
+        assert words is not None
+        setup.path.watch(words, captured)
 
     watch()
     assert setup.call(a, b, c) is None

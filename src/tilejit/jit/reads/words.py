@@ -69,11 +69,23 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
 
 
 def _language_words(module: types.ModuleType, names: tuple[str, ...]) -> list[Word] | None:
-    """One word for all names of the language, and one for each group of them: they rarely change, and are compared at every call."""
+    """Words for all names of the language and of groups of them, not for each: they rarely change, and are compared at every call."""
+    here: list[Word] = [HeldWord(type_word(module), module)]
+    if type(module) is not types.ModuleType:
+        return here  # all names count as assigned, whatever it holds
     own = cast("dict[str, object]", vars(module))
     groups = {first: own.get(first) for first, dot, _ in (name.partition(".") for name in names) if dot}
-    here: list[Word] = [HeldWord(type_word(module), module)]
-    return joined(here, dict_words(own), *(held_words(dict_words(vars(group)), group) for group in groups.values() if group is not None))
+    return joined(here, dict_words(own), *(_group_words(group) for group in groups.values() if group is not None))
+
+
+def _group_words(group: object) -> list[Word] | None:
+    """Words of all names in a group: its dict can be changed, and replaced."""
+    names = getattr(group, "__dict__", None)
+    if type(names) is not dict:
+        return None
+    own = cast("dict[str, object]", names)
+    where = dict_pointer(group, own)
+    return joined(held_words(where, group), dict_words(own))
 
 
 def _annotation_words(definition: Definition) -> list[Word] | None:
@@ -165,11 +177,11 @@ def _instance_words(value: object, owner: object, param: str) -> list[Word] | No
     """Words of whether an object is of a parameter's class, which follows from its own where neither class has a say in that."""
     definition, cls = maybe_definition(owner), type(value)
     assert definition is not None
-    metas = {type(kind) for item in definition.params if item.name == param for kind in item.classes}
-    if any(meta.__instancecheck__ is not type.__instancecheck__ for meta in metas):
+    kinds = [kind for item in definition.params if item.name == param for kind in item.classes]
+    if any(type(kind).__instancecheck__ is not type.__instancecheck__ for kind in kinds):
         return None
     plain = looks_up_like(cls, object) and _raw(cls, "__class__") is vars(object)["__class__"]
-    return joined(_kind_words(value), *map(version_words, metas)) if plain else None
+    return joined(_kind_words(value), *map(_kind_words, kinds)) if plain else None
 
 
 def _no_content_words(value: object) -> list[Word] | None:
@@ -270,7 +282,7 @@ def _words_in_instance(instance: object, name: str) -> list[Word] | None:
 
 
 def _kind_words(found: object) -> list[Word] | None:
-    """What makes an attribute of a class a descriptor, or none: its class, which can be replaced, and what that has."""
+    """What makes an attribute of a class a descriptor, or none, and a class say what its instances are: its class, which can be replaced, and what that has."""
     cls = type(found)
     fixed = type_flags(cls) & IMMUTABLE_TYPE and not issubclass(cls, types.ModuleType)
     return joined([] if fixed else [HeldWord(type_word(found), found)], version_words(cls))

@@ -17,7 +17,7 @@ from tilejit import config as settings
 from tilejit import float_mode
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import devices_of
-from tilejit.runtime.call.bindings import Word, binding_words, dict_words, joined
+from tilejit.runtime.call.bindings import Word, binding_words, dict_pointer, dict_words, joined
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS, comparison
@@ -400,6 +400,6 @@ def watched_words(questions: Sequence[Questions]) -> list[Word] | None:
     if not supported() or not settings.is_known():
         return None
     # Settings are read live: they live in the environment, which is a dict like any other, behind a name of `os` and an attribute of that.
-    environment = cast("dict[str, object]", cast("Any", os.environ)._data)
-    bound, inside = binding_words(os.__dict__, "environ"), binding_words(os.environ.__dict__, "_data")
-    return joined(list(words.values()), bound, inside, dict_words(environment))
+    own, environment = os.environ.__dict__, cast("dict[str, object]", cast("Any", os.environ)._data)
+    bound, inside = binding_words(os.__dict__, "environ"), binding_words(own, "_data")
+    return joined(list(words.values()), bound, dict_pointer(os.environ, own), inside, dict_words(environment))
