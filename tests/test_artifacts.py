@@ -150,6 +150,9 @@ def test_a_damaged_directory_in_the_cache_is_repaired_when_it_is_written_again(t
         (path / file).unlink()
         again = Path(ir.compile(binary("FP32"), platform="cpu"))
         assert again == path and (path / file).exists()
+    good = (path / "kernel.bin").read_bytes()
+    (path / "kernel.bin").write_bytes(good[:-1] + b"?")
+    assert Path(ir.compile(binary("FP32"), path, platform="cpu")) == path and (path / "kernel.bin").read_bytes() == good
 
 
 def test_code_that_is_no_blob_is_linked_in_the_process_and_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

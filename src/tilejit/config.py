@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any, Generic, TypeVar, cast
 
 from tilejit import float_mode
@@ -35,7 +36,7 @@ class Setting(Generic[T]):
 
     @property
     def value(self) -> T:
-        if (fixed := _fixed.get()) is not None and self.name in fixed:
+        if (fixed := _told()) is not None and self.name in fixed:
             return cast("T", fixed[self.name])
         return self.read(raw_text(self.name))
 
@@ -49,23 +50,40 @@ class Setting(Generic[T]):
             raise OptionError(f"{self.variable}={text!r}: {error}", help=f"{self.variable} is: {self.doc}") from None
 
 
-_fixed: ContextVar[Mapping[str, object] | None] = ContextVar("settings of a compile", default=None)
+@dataclass(slots=True)
+class _Fixed:
+    """Settings that are told instead of read, while a compile of one thread is under way."""
+
+    values: Mapping[str, object]
+    thread: int
+    over: bool = False
+
+
+_fixed: ContextVar[_Fixed | None] = ContextVar("settings of a compile", default=None)
+
+
+def _told() -> Mapping[str, object] | None:
+    """What this thread is told to read; a context that was copied in a compile (a task of asyncio, say) may outlive that, and reach other threads."""
+    fixed = _fixed.get()
+    return None if fixed is None or fixed.over or fixed.thread != get_ident() else fixed.values
 
 
 @contextmanager
 def under(values: Mapping[str, object]) -> Generator[None]:
     """What this thread does inside reads these values, whatever the environment says by now: code belongs to the key that it was asked for."""
-    before = _fixed.set(values)
+    fixed = _Fixed(values, get_ident())
+    before = _fixed.set(fixed)
     try:
         yield
     finally:
+        fixed.over = True
         _fixed.reset(before)
 
 
 @contextmanager
 def taken() -> Generator[None]:
     """What this thread does inside reads the settings as they are when it begins, or as it was told already."""
-    with under(values_in(snapshot()) if (fixed := _fixed.get()) is None else fixed):
+    with under(values_in(snapshot()) if (fixed := _told()) is None else fixed):
         yield
 
 

@@ -321,3 +321,21 @@ def test_clearing_the_kernel_of_a_class_clears_those_of_its_objects(monkeypatch:
         Drifting.shifted.cache_clear()
         for made in (one, other) * 3:
             np.testing.assert_array_equal(made.shifted(X), X + shift)
+
+
+class Tripled(Layer):
+    @pl.jit
+    def scaled(self, x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * (3.0 * self.factor)
+
+    @property
+    def of_the_base(self) -> Any:
+        return super().scaled
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
+def test_a_duplicate_of_a_kernel_that_is_overridden_is_that_one(duplicate: Any) -> None:
+    layer: Any = Tripled(2.0)
+    np.testing.assert_array_equal(duplicate(layer.of_the_base)(X), 2 * X)
+    np.testing.assert_array_equal(duplicate(layer.scaled)(X), 6 * X)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -116,3 +118,14 @@ def test_a_list_of_devices_may_change_after_a_config_was_made_of_it() -> None:
     made = DistributedConfig(ids)
     ids.append(1)
     assert made.device_ids == (0, 1)
+
+
+def test_what_a_compile_was_told_is_for_that_compile_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a context that was copied meanwhile, as tasks of asyncio have one, which outlives the compile or runs in another thread."""
+    with settings.under({"fast_math": True}):
+        context, other = contextvars.copy_context(), contextvars.copy_context()
+        monkeypatch.setenv("TILEJIT_FAST_MATH", "0")
+        assert settings.FAST_MATH.value is True
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(other.run, lambda: settings.FAST_MATH.value).result() is False
+    assert context.run(lambda: settings.FAST_MATH.value) is False

@@ -178,9 +178,14 @@ def test_sweeping_keeps_the_recently_used_and_removes_leftovers_of_dead_writers(
     assert not orphan.exists()
 
 
-def test_the_directory_follows_the_environment() -> None:
-    assert default_root({"TILEJIT_CACHE_DIR": "/x", "XDG_CACHE_HOME": "/y"}) == "/x"
-    assert default_root({"XDG_CACHE_HOME": "/y"}) == os.path.join("/y", "tilejit")
+def test_the_directory_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"TILEJIT_CACHE_DIR": "/x", "XDG_CACHE_HOME": "/y"})  # as somebody may who wants another environment for a while
+    assert default_root() == "/x"
+    monkeypatch.setattr(os, "environ", {"XDG_CACHE_HOME": "/y"})
+    assert default_root() == os.path.join("/y", "tilejit")
+    monkeypatch.setattr(os, "environ", {"TILEJIT_CACHE_DIR": "here"})
+    monkeypatch.chdir(tmp_path)
+    assert default_root() == str(tmp_path / "here")  # another directory in each place, each of which is looked at
 
 
 # injected faults ----------------------------------------------------------------------------------------------------------

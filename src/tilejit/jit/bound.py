@@ -40,10 +40,10 @@ class ByReference:
         function = self.origin()
         if self._bound_as is not None:
             kernel, instance = self._bound_as
-            name = next((name for name, value in _names_of(instance) if value is kernel or getattr(value, "__func__", None) is kernel), None)
-            if name is None:
+            place = next(((base, name) for base, name, value in _names_of(instance) if value is kernel or getattr(value, "__func__", None) is kernel), None)
+            if place is None:
                 raise PicklingError(f"Can't pickle {self!r}: its class has it under no name")
-            return getattr, (instance, name)
+            return _bound_to, (instance, *place)
         module = sys.modules.get(function.__module__)
         names = cast("dict[str, object]", vars(module)) if module is not None else {}
         for name in (function.__qualname__, *[name for name, value in names.items() if value is self]):
@@ -56,9 +56,14 @@ class ByReference:
         raise PicklingError(f"Can't pickle {self!r}: it's not the same object as {function.__module__}.{function.__qualname__}")
 
 
-def _names_of(instance: object) -> Iterator[tuple[str, object]]:
+def _names_of(instance: object) -> Iterator[tuple[type, str, object]]:
     owner = instance if isinstance(instance, type) else type(instance)
-    return ((name, value) for base in owner.__mro__ for name, value in vars(base).items())
+    return ((base, name, value) for base in owner.__mro__ for name, value in vars(base).items())
+
+
+def _bound_to(instance: object, base: type, name: str) -> object:
+    """What a class has under a name, for an instance whose own class may have another one there."""
+    return vars(base)[name].__get__(*((None, instance) if isinstance(instance, type) else (instance, type(instance))))
 
 
 def _by_reference(module: str, qualified: str) -> object:

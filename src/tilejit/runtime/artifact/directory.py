@@ -49,7 +49,7 @@ def write_directory(path: str, artifact: Artifact, stages: Iterable[Stage]) -> N
 
 
 def _has(path: str, contents: Mapping[str, bytes]) -> bool:
-    """Whether the directory is one of the same program with at least these texts."""
+    """Whether the directory is one of the same program with at least these texts, none of them damaged."""
     try:
         there, ours = (read_fields(data or b"") for data in (_content(os.path.join(path, META)), contents[META]))
         files = there.pop("files")
@@ -59,7 +59,9 @@ def _has(path: str, contents: Mapping[str, bytes]) -> bool:
     for fields in (there, ours):
         for name in ("stages", "checksum"):
             fields.pop(name, None)
-    return same and there == ours and all(os.path.exists(os.path.join(path, name)) for name in files)
+    if not same or there != ours or not all(os.path.exists(os.path.join(path, name)) for name in files):
+        return False
+    return all(_content(os.path.join(path, name)) == data for name, data in contents.items() if name != META)
 
 
 def _create(path: str, contents: Mapping[str, bytes]) -> None:

@@ -348,12 +348,13 @@ class Store:
                 sys.stderr.write(f"tilejit: warning: {text}\n")
 
 
-def default_root(environ: dict[str, str] | os._Environ[str] = os.environ) -> str | None:
-    """`$TILEJIT_CACHE_DIR`, else `$XDG_CACHE_HOME/tilejit`, else `~/.cache/tilejit`; None without a home."""
-    if explicit := environ.get("TILEJIT_CACHE_DIR"):
-        return explicit
-    if base := environ.get("XDG_CACHE_HOME"):
-        return os.path.join(base, "tilejit")
+def default_root() -> str | None:
+    """`$TILEJIT_CACHE_DIR`, else `$XDG_CACHE_HOME/tilejit`, else `~/.cache/tilejit`; None without a home. From the root of the file system on: each directory
+    that a relative name stands for in turn is looked at before it is used."""
+    if explicit := os.environ.get("TILEJIT_CACHE_DIR"):
+        return os.path.abspath(explicit)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return os.path.abspath(os.path.join(base, "tilejit"))
     home = os.path.expanduser("~")
     return os.path.join(home, ".cache", "tilejit") if os.path.isabs(home) else None
 
