@@ -208,6 +208,27 @@ def test_results_whose_order_only_a_helper_knows_have_no_gradients() -> None:
 
 
 @pl.jit
+def swapped(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    new = pl.create_tensor([4, 8], dtype=pl.FP32)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * 2.0
+        new[:] = x * 3.0
+    out, new = new, out
+    return out, new
+
+
+@pl.jit
+def swapped_backward(grad_out: pl.Tensor, grad_new: pl.Tensor, grad_x: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        grad_x[:] = grad_out * 2.0 + grad_new * 3.0
+
+
+def test_an_output_whose_name_is_given_to_another_tensor_has_no_gradient() -> None:
+    with pytest.raises(ArgumentError, match="`swapped` returns `out`, which an unpacking binds"):
+        swapped.as_torch_op("tests_backward::swapped", backward=swapped_backward)
+
+
+@pl.jit
 def sum_of(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         out[:] = x * 2.0 + y * 3.0

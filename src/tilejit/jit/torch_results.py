@@ -30,6 +30,10 @@ def check_one_order(definition: Definition, outputs: Sequence[str], results: Seq
                 what = f"`{definition.name}` returns {', '.join(found)} here and {', '.join(results)} elsewhere: gradients go by the names of results"
                 help = f"return the same names in the same order everywhere, such as `return {', '.join(results)}`"
                 raise ArgumentError(what, span=definition.span(statement), help=help)
+            swapped = next((name for name, is_param in named if is_param and _is_unpacked(definition, name)), None)
+            if len(results) > 1 and swapped is not None:
+                what = f"`{definition.name}` returns `{swapped}`, which an unpacking binds: whether it is still that output is not looked into"
+                raise ArgumentError(what, span=definition.span(statement), help=f"leave `{swapped}` what it is, and give the other tensor a name of its own")
             call = _call_behind(definition, value) if len(results) > 1 else None
             if call is not None and found[0] not in outputs and any(isinstance(node, ast.Name) and node.id in outputs for node in ast.walk(call)):
                 what = f"`{definition.name}` returns what a call gives that takes its output: only the call knows in which order, and gradients go by names"
@@ -106,6 +110,12 @@ def _assigned(definition: Definition, name: str) -> list[ast.expr]:
 
 def _last_assigned(definition: Definition, name: str) -> ast.expr | None:
     return next(reversed(_assigned(definition, name)), None)
+
+
+def _is_unpacked(definition: Definition, name: str) -> bool:
+    """Whether a name is one of several that an assignment binds."""
+    groups = [node for node in definition.tree.nodes if isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Store)]
+    return any(isinstance(node, ast.Name) and node.id == name for group in groups for node in ast.walk(group))
 
 
 def _binds(target: ast.expr, name: str) -> bool:
