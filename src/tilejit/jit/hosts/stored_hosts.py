@@ -19,6 +19,7 @@ from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import block_of, parsed
 from tilejit.frontend.texts import python_lines
 from tilejit.jit.definition import Definition, Kernel, receiver_of
+from tilejit.jit.hosts.found_kernels import FoundKernels, modules_of, origin_of, paths_to, untuned, which
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
 from tilejit.runtime.arrays import DeviceTensor
@@ -49,6 +50,8 @@ class Writer:
         self._objects: list[object] = []
         """Lists and dicts: what one function changes the others see."""
         self._kernels: list[Kernel] = []
+        self._modules: list[ModuleType] = []
+        """Those that texts name."""
         self.fields: dict[str, list[Any]] = {"functions": [], "objects": [], "kernels": []}
         self.lost: list[str] = []
         """What no other process could have."""
@@ -77,6 +80,7 @@ class Writer:
         for name in sorted(around | inside):
             value = annotated[name] if annotated and name in annotated and name not in inside else namespace.get(name, _NOTHING)
             self._read_attributes(name, value, node)
+            self._modules += modules_of(name, value, node)
             if value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
                 names[name] = self._encoded(f"`{name}` of `{plain.__name__}`", value)
         text = "".join(block.whole[node.lineno - 1 : node.end_lineno])
@@ -117,6 +121,7 @@ class Writer:
 
     def _other(self, what: str, value: object) -> object:
         if isinstance(value, ModuleType):
+            self._modules.append(value)
             return ["module", value.__name__]
         if isinstance(value, DynVar):
             if value not in self._symbols:
@@ -131,22 +136,27 @@ class Writer:
 
     def kernel(self, kernel: Kernel) -> object:
         """A kernel, with the programs that it was compiled to."""
-        kernel = getattr(kernel, "kernel", kernel)  # of a tuned one, which is launched with its defaults
-        if kernel not in self._kernels:
+        kernel = untuned(kernel)
+        number = next((number for number, known in enumerate(self._kernels) if which(known) == which(kernel)), len(self._kernels))
+        if number == len(self._kernels):
             self._kernels.append(kernel)
             params = [_write_param(param) for param in launch_of(cast("Any", kernel)).params]
             programs = [[number, encode(dict(constants))] for number, constants in self._programs_of(kernel)]
             self.fields["kernels"].append({"name": kernel.definition.name, "origin": origin_of(kernel), "params": params, "programs": programs})
-        return ["kernel", self._kernels.index(kernel)]
+        return ["kernel", number]
+
+    def launched(self, kernels: Sequence[Kernel]) -> None:
+        """Add what host functions launched, when all their texts are written: those that no text names were found in a module."""
+        named = [which(kernel) for kernel in self._kernels]
+        for kernel in kernels:
+            self.kernel(kernel)
+        for kernel, row in zip(self._kernels, self.fields["kernels"], strict=True):
+            row["paths"] = paths_to(kernel, self._modules)
+            if not row["paths"] and which(kernel) not in named:
+                self.lost.append(f"`{row['name']}` is a kernel that neither a text nor a module has under a name")
 
 
 _NOTHING = object()
-
-
-def origin_of(kernel: Kernel) -> str:
-    """Where a kernel was defined: the same for the kernels of one text."""
-    function = kernel.definition.function
-    return f"{function.__module__}.{function.__qualname__}"
 
 
 def _without_attributes(function: FunctionType) -> FunctionType:
@@ -238,7 +248,6 @@ class Reader:
 
     def __init__(self, fields: Mapping[str, Any], launches: Sequence[StoredLaunch] = ()) -> None:
         self._rows, self._objects, self._launches = fields["functions"], fields["objects"], launches
-        self._origins = [row["origin"] for row in fields["kernels"]]
         self._made: dict[int, FunctionType] = {}
         self._stand_ins: dict[tuple[str, int], Callable[..., object]] = {}
         self._under_way: set[int] = set()
@@ -247,6 +256,7 @@ class Reader:
         self._shared: dict[int, list[object] | dict[object, object]] = {}
         for number in range(len(self._rows)):
             self.function(number)
+        self._found = FoundKernels(fields["kernels"])
 
     def definition(self, number: int) -> Definition:
         """A host function."""
@@ -313,11 +323,11 @@ class Reader:
 
     def kernel(self, kernel: Kernel) -> StoredLaunch:
         """What a kernel was compiled to that a text finds in a module of this process."""
-        there = [launch for launch, origin in zip(self._launches, self._origins, strict=True) if origin == origin_of(kernel)]
-        if len(there) != 1:
+        number = self._found.number(kernel)
+        if number is None:
             help = "compile the host function again, with the name of the kernel in its text"
             raise ArtifactError(f"`{kernel.definition.name}` is none of the kernels that were stored", help=help)
-        return there[0]
+        return self._launches[number]
 
     def _launch(self, launch: StoredLaunch, args: Sequence[object], named: Mapping[str, object]) -> object:
         return _recorder(launch.name).launch(launch, args, named)
