@@ -67,3 +67,21 @@ def test_a_kernel_that_no_module_names_is_refused_when_written() -> None:
     np.testing.assert_array_equal(compiled(X), 2 * X)
     with pytest.raises(ArtifactError, match="neither a text nor a module"):
         _ = compiled.output_dir
+
+
+marked = kernels_of_a_factory.scaled(3.0)
+
+
+@pl.jit.host
+def asks_under_another_name(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        if getattr(marked, "factor", 1) == 2:
+            marked(x[r], y[r], device=r)
+
+
+def test_attributes_of_kernels_that_a_text_may_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: Any = CompiledProgram.from_dir(asks_under_another_name.compile(X, config=on(2)).output_dir)
+    np.testing.assert_array_equal(found(X), 0 * X)
+    monkeypatch.setattr(marked, "factor", 2, raising=False)
+    with pytest.raises(ArtifactError, match=r"\.factor` is an attribute of a kernel"):
+        _ = asks_under_another_name.compile(X, config=on(2)).output_dir

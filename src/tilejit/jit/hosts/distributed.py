@@ -17,6 +17,7 @@ from tilejit.jit.hosts import stored_hosts
 from tilejit.jit.hosts.found_kernels import which
 from tilejit.jit.hosts.launching import JitLaunched, launch_of, run_text
 from tilejit.jit.hosts.ranks import Compiled, HostCall, distributed_config, record_host, recorded_only, run_host
+from tilejit.jit.hosts.stored_texts import described
 from tilejit.jit.hosts.workers import DistributedWorker
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
 from tilejit.runtime.artifact.directory import Stage
@@ -156,7 +157,7 @@ class DistributedCompiledProgram(CompiledProgram):
             for number, each in enumerate(parts.programs):
                 sections[_inner(number, META)] = each.artifact.described
                 sections |= {_inner(number, name): fetch for name, fetch in each.artifact.sections.items()}
-        facts = {"hosts": {name: stored_hosts.described(host) for name, host in parts.hosts.items()}}
+        facts = {"hosts": {name: described(host) for name, host in parts.hosts.items()}}
         return Artifact(parts.name, platform, {}, (), first.versions if first is not None else {}, facts, sections)
 
     def _written_hosts(self, platform: str) -> bytes:
