@@ -127,9 +127,30 @@ def by_locals(factor: int = FACTOR) -> int:
     return vars()["factor"]
 
 
-@pytest.mark.parametrize("by", [by_globals, by_eval, by_function, by_locals])
+TOOLS = (eval,)
+
+
+def by_a_tool() -> int:
+    return TOOLS[0]("FACTOR")
+
+
+@pytest.mark.parametrize("by", [by_globals, by_eval, by_function, by_locals, by_a_tool])
 def test_texts_that_ask_for_names_by_their_text_are_refused(by: Any) -> None:
     with pytest.raises(ArtifactError, match="tells of the names around it"):
+        _ = host_with(by).compile(X, config=on(2)).output_dir
+
+
+def by_kernel() -> int:
+    return 2 if hasattr(times, "compile") else 1
+
+
+def by_kind() -> int:
+    return 2 if type(times).__name__ == "JITFunction" else 1
+
+
+@pytest.mark.parametrize("by", [by_kernel, by_kind])
+def test_texts_that_ask_what_a_kernel_is_are_refused(by: Any) -> None:
+    with pytest.raises(ArtifactError, match="of a kernel"):
         _ = host_with(by).compile(X, config=on(2)).output_dir
 
 

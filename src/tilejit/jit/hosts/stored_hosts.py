@@ -20,19 +20,9 @@ from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import block_of, parsed
 from tilejit.frontend.texts import python_lines
 from tilejit.jit.definition import Definition, Kernel, receiver_of
+from tilejit.jit.hosts import stored_texts
 from tilejit.jit.hosts.found_kernels import FoundKernels, modules_of, origin_of, paths_to, untuned, which
 from tilejit.jit.hosts.launching import launch_of, run_text
-from tilejit.jit.hosts.stored_texts import (
-    attributes_of,
-    code_in,
-    is_given_away,
-    named,
-    of_its_own_names,
-    outer_names,
-    private_names,
-    standalone,
-    without_attributes,
-)
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
 from tilejit.runtime.arrays import DeviceTensor
 from tilejit.runtime.artifact.entry import CompiledEntry
@@ -78,10 +68,10 @@ class Writer:
         number = len(self._known)
         self._known.append(plain)
         self.fields["functions"].append(None)
-        block = block_of(without_attributes(plain))
+        block = block_of(stored_texts.without_attributes(plain))
         node = parsed(block).node
         text = "".join(block.whole[node.lineno - 1 : node.end_lineno])
-        names = self._names(plain, node, outer_names(text, node.name), extra, annotated or {})
+        names = self._names(plain, node, stored_texts.outer_names(text, node.name), extra, annotated or {})
         # Names in the text may stand for something else by now: defaults are what they were when the function was defined.
         defaults = self._encoded(f"a default of `{plain.__name__}`", (plain.__defaults__, plain.__kwdefaults__))
         self.fields["functions"][number] = {
@@ -100,17 +90,18 @@ class Writer:
         """What the names in a text stand for that are not its own: `inside` are those in its body."""
         bound = [name for item in ast.walk(node) if isinstance(item, ast.Global | ast.Nonlocal) for name in item.names]
         self.lost += [f"`{name}` of `{plain.__name__}` is a variable of others that it binds anew" for name in bound if name not in plain.__code__.co_cellvars]
-        self.lost += [f"`{name}` of `{plain.__name__}` is a private name of its class" for name in private_names(node, plain.__code__)]
+        self.lost += [f"`{name}` of `{plain.__name__}` is a private name of its class" for name in stored_texts.private_names(node, plain.__code__)]
         namespace = Namespace(plain, extra)
-        around = named([node.args, *([node.returns] if node.returns is not None else [])])
+        around = stored_texts.named([node.args, *([node.returns] if node.returns is not None else [])])
         values = {name: annotated[name] if name in annotated and name not in inside else namespace.get(name, _NOTHING) for name in sorted(around | inside)}
-        self.lost += [f"`{name}` of `{plain.__name__}` tells of the names around it" for name in of_its_own_names(node, values)]
+        self.lost += [f"`{name}` of `{plain.__name__}` tells of the names around it" for name in stored_texts.of_its_own_names(node, values)]
         names: dict[str, object] = {}
         for name, value in values.items():
             self._modules += modules_of(name, value, node)
             if isinstance(value, Kernel):
-                self._refuse_attributes(value, attributes_of(name, node))
-                if is_given_away(name, node):
+                self._refuse_attributes(value, stored_texts.attributes_of(name, node))
+                self.lost += [f"`{asked}({name})` is an answer of a kernel" for asked in stored_texts.kinds_asked(name, node)]
+                if stored_texts.is_given_away(name, node):
                     self._refuse_attributes(value)
                 names[name] = self._stand_in(value)
             elif value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
@@ -125,11 +116,14 @@ class Writer:
     def _refuse_attributes(self, kernel: Kernel, read: set[str] | None = None) -> None:
         """Nobody could say what another process has as attributes of a kernel. `read` are those that a text asks for; None: any that somebody set."""
         held = vars(kernel).keys()
-        for attribute in sorted(held - _OF_EVERY_KERNEL if read is None else held & read):
+        asked = held - _OF_EVERY_KERNEL if read is None else {name for name in read if name in held or hasattr(type(kernel), name)}
+        for attribute in sorted(asked):
             self.lost.append(f"`{kernel.definition.name}.{attribute}` is an attribute of a kernel")
 
     def _encoded(self, what: str, value: object) -> Any:
-        return encode(value, lambda value: self._other(what, value), lambda value: self._object(what, value))
+        written = encode(value, lambda value: self._other(what, value), lambda value: self._object(what, value))
+        self.lost += [f"{what} has `{name}`, which tells of the names around it" for name in stored_texts.namespaces_in(written)]
+        return written
 
     def _object(self, what: str, value: object) -> object:
         """A list or dict, written once, whoever names it."""
@@ -289,11 +283,11 @@ class Reader:
             raise ArtifactError(f"`{self._rows[number]['name']}` is needed to define it")
         self._under_way.add(number)
         row = self._rows[number]
-        lines = python_lines(standalone(row["text"], row["line"]))
-        file = _kept(f"{row['file']} (stored {row['name']})", lines)
-        module = module_code("".join(lines), file, _LATER_NAMES if row["later"] else 0)
+        text = stored_texts.standalone(row["text"], row["line"])
+        file = _kept(f"{row['file']} (stored {row['name']})", python_lines(text))
+        module = module_code(text, file, _LATER_NAMES if row["later"] else 0)
         space: dict[str, object] = {"__name__": "tilejit.stored"}
-        code = code_in(module, row["defined"])
+        code = stored_texts.code_in(module, row["defined"])
         if code is not None:  # first, so that it is one object wherever it is mentioned: what it reads is there when it is called
             self._made[number] = FunctionType(code, space)
         space.update({name: decode(data, self._other) for name, data in row["names"].items()})

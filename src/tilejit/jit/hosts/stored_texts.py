@@ -6,14 +6,15 @@ import ast
 import symtable
 from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
+from typing import Any, cast
 
 from tilejit.frontend.private_names import class_of, spelled_out
 from tilejit.jit.definition import Definition
 from tilejit.types.python_text import scopes
 
-_NAMESPACES: tuple[object, ...] = (globals, locals, eval, exec)
+_NAMESPACES: tuple[Any, ...] = (globals, locals, eval, exec)
 """Builtins that tell of the names around them: a stored text has others."""
-_OWN_WITHOUT_ARGUMENTS: tuple[object, ...] = (vars, dir)
+_OWN_WITHOUT_ARGUMENTS: tuple[Any, ...] = (vars, dir)
 _NAMESPACE_ATTRIBUTES = frozenset({"globals", "locals", "eval", "exec", "__globals__", "__closure__", "_getframe", "currentframe"})
 
 
@@ -28,8 +29,23 @@ def named(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def attributes_of(name: str, node: ast.AST) -> set[str]:
-    """What a text reads of a name: `name.attribute`."""
-    return {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id == name}
+    """What a text reads of a name: `name.attribute`, `getattr(name, "attribute")`."""
+    read = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id == name}
+    asked = [call.args[1] for called, call in _asked(name, node) if called in ("getattr", "hasattr") and len(call.args) > 1]
+    return read | {word.value for word in asked if isinstance(word, ast.Constant) and isinstance(word.value, str)}
+
+
+def kinds_asked(name: str, node: ast.AST) -> list[str]:
+    """The builtins by which a text asks what kind of object a name stands for, or for all that the object has."""
+    return [called for called, _ in _asked(name, node) if called in ("type", "isinstance", "vars", "dir", "repr", "str", "format")]
+
+
+def _asked(name: str, node: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """The calls in a text of something that has a name, on this name."""
+    for item in ast.walk(node):
+        first = item.args[0] if isinstance(item, ast.Call) and item.args else None
+        if isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and isinstance(first, ast.Name) and first.id == name:
+            yield item.func.id, item
 
 
 def is_given_away(name: str, node: ast.AST) -> bool:
@@ -68,6 +84,16 @@ def of_its_own_names(node: ast.AST, values: Mapping[str, object]) -> list[str]:
 
 def _is_in(value: object, those: Sequence[object]) -> bool:
     return any(value is one for one in those)
+
+
+def namespaces_in(written: object) -> list[str]:
+    """Which of these builtins a value has, under another name or in a container, as `encode` wrote it."""
+    if not isinstance(written, list):
+        return []
+    rows = cast("list[object]", written)
+    if rows[:1] == ["builtin"]:
+        return [str(rows[1])] if any(rows[1] == one.__name__ for one in (*_NAMESPACES, *_OWN_WITHOUT_ARGUMENTS)) else []
+    return [name for row in rows for name in namespaces_in(row)]
 
 
 def private_names(node: ast.AST, code: CodeType) -> list[str]:
