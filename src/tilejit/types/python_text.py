@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import symtable
 from collections.abc import Callable
 from types import CodeType
 from typing import TypeVar
@@ -26,6 +27,11 @@ def expression(text: str) -> ast.expr:
 def module_code(text: str, filename: str, flags: int = 0) -> CodeType:
     """The code of a text of statements; `flags` are those of its `from __future__`, if it does not say so itself."""
     return _again(lambda: compile(text, filename, "exec", flags, dont_inherit=True))
+
+
+def scopes(text: str) -> symtable.SymbolTable:
+    """What Python's compiler knows of the names in a text of statements."""
+    return _again(lambda: symtable.symtable(text, "<unknown>", "exec"))
 
 
 def _again(parse: Callable[[], Tree]) -> Tree:

@@ -14,8 +14,10 @@ from tilejit.errors import ArgumentError, ArtifactError, TilejitError
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.hosts import stored_hosts
+from tilejit.jit.hosts.found_kernels import which
 from tilejit.jit.hosts.launching import JitLaunched, launch_of, run_text
 from tilejit.jit.hosts.ranks import Compiled, HostCall, distributed_config, record_host, recorded_only, run_host
+from tilejit.jit.hosts.stored_texts import described
 from tilejit.jit.hosts.workers import DistributedWorker
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
 from tilejit.runtime.artifact.directory import Stage
@@ -155,7 +157,7 @@ class DistributedCompiledProgram(CompiledProgram):
             for number, each in enumerate(parts.programs):
                 sections[_inner(number, META)] = each.artifact.described
                 sections |= {_inner(number, name): fetch for name, fetch in each.artifact.sections.items()}
-        facts = {"hosts": {name: stored_hosts.described(host) for name, host in parts.hosts.items()}}
+        facts = {"hosts": {name: described(host) for name, host in parts.hosts.items()}}
         return Artifact(parts.name, platform, {}, (), first.versions if first is not None else {}, facts, sections)
 
     def _written_hosts(self, platform: str) -> bytes:
@@ -164,8 +166,7 @@ class DistributedCompiledProgram(CompiledProgram):
         try:
             hosts = {name: writer.host(host) for name, host in parts.hosts.items()}
             workers = {name: writer.function(worker, {}) for name, worker in parts.sub_workers.items()}
-            for kernel in parts.launched:
-                writer.kernel(kernel)  # a text may have found it in a module
+            writer.launched(parts.launched)
         except (TilejitError, RecursionError) as error:
             self._refused = error  # it runs nevertheless
             return b""
@@ -328,8 +329,8 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
 
     for each in launched:
         launch = each.launch
-        stored = kernels.setdefault(_which(launch.kernel), [])
-        known.setdefault(_which(launch.kernel), stored_hosts.StoredLaunch(launch.name, launch.params, stored, digest))
+        stored = kernels.setdefault(which(launch.kernel), [])
+        known.setdefault(which(launch.kernel), stored_hosts.StoredLaunch(launch.name, launch.params, stored, digest))
         number = stored_hosts.chosen(stored, each.values)
         if number is None:
             stored.append((each.entry, stored_hosts.constants_of(each.values)))
@@ -338,20 +339,15 @@ def compile_host(definition: Definition, args: tuple[object, ...], named: Mappin
 
     def programs_of(kernel: Kernel) -> list[tuple[int, Mapping[str, object]]]:
         entries = [each.only("launch") for each in programs]
-        return [(entries.index(entry), constants) for entry, constants in kernels.get(_which(kernel), ())]
+        return [(entries.index(entry), constants) for entry, constants in kernels.get(which(kernel), ())]
 
     def compiled_as(kernel: JITFunction) -> stored_hosts.StoredLaunch:
-        return known.get(_which(kernel)) or stored_hosts.StoredLaunch(kernel.definition.name, launch_of(kernel).params, (), digest)
+        return known.get(which(kernel)) or stored_hosts.StoredLaunch(kernel.definition.name, launch_of(kernel).params, (), digest)
 
     host = Definition(definition.function, definition.kind, definition.options, definition.extra, definition.around)  # its own calls follow what changes
     _ = host.params  # as they are now
     parts = Parts(definition.name, programs, {definition.name: host}, {}, {}, {}, programs_of, compiled_as, [each.launch.kernel for each in launched])
     return DistributedCompiledProgram(parts, distributed_config(config), config)
-
-
-def _which(kernel: Kernel) -> object:
-    """Which kernel it is: one of an object that has no place for it is made anew whenever somebody asks for it."""
-    return kernel if kernel._bound_as is None else (kernel._bound_as[0], id(kernel._bound_as[1]))
 
 
 def _is_empty(function: Callable[..., object]) -> bool:

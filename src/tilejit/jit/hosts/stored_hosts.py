@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import json
 import linecache
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +20,8 @@ from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import block_of, parsed
 from tilejit.frontend.texts import python_lines
 from tilejit.jit.definition import Definition, Kernel, receiver_of
+from tilejit.jit.hosts import stored_texts
+from tilejit.jit.hosts.found_kernels import FoundKernels, modules_of, origin_of, paths_to, untuned, which
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
 from tilejit.runtime.arrays import DeviceTensor
@@ -43,12 +46,12 @@ class Writer:
     def __init__(self, programs_of: ProgramsOf) -> None:
         self._programs_of = programs_of
         self._known: list[object] = []
-        self._attributes: list[dict[str, object]] = []
-        """What texts read of each function."""
         self._symbols: list[DynVar] = []
         self._objects: list[object] = []
         """Lists and dicts: what one function changes the others see."""
         self._kernels: list[Kernel] = []
+        self._modules: list[ModuleType] = []
+        """Those that texts name."""
         self.fields: dict[str, list[Any]] = {"functions": [], "objects": [], "kernels": []}
         self.lost: list[str] = []
         """What no other process could have."""
@@ -65,25 +68,15 @@ class Writer:
         number = len(self._known)
         self._known.append(plain)
         self.fields["functions"].append(None)
-        self._attributes.append({})
-        block = block_of(_without_attributes(plain))
+        block = block_of(stored_texts.without_attributes(plain))
         node = parsed(block).node
-        outer = [name for item in ast.walk(node) if isinstance(item, ast.Global | ast.Nonlocal) for name in item.names]
-        self.lost += [f"`{name}` of `{plain.__name__}` is a variable of others that it binds anew" for name in outer if name not in plain.__code__.co_cellvars]
-        namespace = Namespace(plain, extra)
-        names: dict[str, object] = {}
-        around = _named([node.args, *([node.returns] if node.returns is not None else [])])
-        inside = _named(node.body) - {*plain.__code__.co_varnames, *plain.__code__.co_cellvars}
-        for name in sorted(around | inside):
-            value = annotated[name] if annotated and name in annotated and name not in inside else namespace.get(name, _NOTHING)
-            self._read_attributes(name, value, node)
-            if value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
-                names[name] = self._encoded(f"`{name}` of `{plain.__name__}`", value)
         text = "".join(block.whole[node.lineno - 1 : node.end_lineno])
+        names = self._names(plain, node, stored_texts.outer_names(text, node.name), extra, annotated or {})
         # Names in the text may stand for something else by now: defaults are what they were when the function was defined.
         defaults = self._encoded(f"a default of `{plain.__name__}`", (plain.__defaults__, plain.__kwdefaults__))
         self.fields["functions"][number] = {
-            "name": plain.__name__, "defined": node.name, "attributes": self._attributes[number],
+            "name": plain.__name__, "qualname": plain.__qualname__, "module": self._encoded(f"`{plain.__name__}.__module__`", plain.__module__),
+            "doc": self._encoded(f"`{plain.__name__}.__doc__`", plain.__doc__), "defined": node.name, "attributes": self._attributes_of(plain),
             "file": block.filename, "line": node.lineno, "text": text, "names": names, "defaults": defaults,
             "later": bool(plain.__code__.co_flags & _LATER_NAMES), "method": "self" in extra,
         }  # fmt: skip
@@ -91,19 +84,46 @@ class Writer:
             self.lost.append(f"`{plain.__code__.co_varnames[0]}` of `{plain.__name__}` is a {type(receiver).__name__}")
         return number
 
-    def _read_attributes(self, name: str, value: object, node: ast.AST) -> None:
-        """Take along what a text reads of a function; nobody could say it of a kernel."""
-        if not isinstance(value, FunctionType | Kernel):
-            return
-        read = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id == name}
-        for attribute in sorted(read & vars(value).keys()):
+    def _names(
+        self, plain: FunctionType, node: ast.FunctionDef, inside: set[str], extra: Mapping[str, object], annotated: Mapping[str, object]
+    ) -> dict[str, object]:
+        """What the names in a text stand for that are not its own: `inside` are those in its body."""
+        bound = [name for item in ast.walk(node) if isinstance(item, ast.Global | ast.Nonlocal) for name in item.names]
+        self.lost += [f"`{name}` of `{plain.__name__}` is a variable of others that it binds anew" for name in bound if name not in plain.__code__.co_cellvars]
+        self.lost += [f"`{name}` of `{plain.__name__}` is a private name of its class" for name in stored_texts.private_names(node, plain.__code__)]
+        namespace = Namespace(plain, extra)
+        around = stored_texts.named([node.args, *([node.returns] if node.returns is not None else [])])
+        values = {name: annotated[name] if name in annotated and name not in inside else namespace.get(name, _NOTHING) for name in sorted(around | inside)}
+        self.lost += [f"`{name}` of `{plain.__name__}` tells of the names around it" for name in stored_texts.of_its_own_names(node, values)]
+        names: dict[str, object] = {}
+        for name, value in values.items():
+            self._modules += modules_of(name, value, node)
             if isinstance(value, Kernel):
-                self.lost.append(f"`{name}.{attribute}` is an attribute of a kernel")
-                continue
-            self._attributes[self.function(value, {})][attribute] = self._encoded(f"`{name}.{attribute}`", vars(value)[attribute])
+                self._refuse_attributes(value, stored_texts.attributes_of(name, node))
+                self.lost += [f"`{asked}({name})` is an answer of a kernel" for asked in stored_texts.kinds_asked(name, node)]
+                if stored_texts.is_given_away(name, node):
+                    self._refuse_attributes(value)
+                names[name] = self._stand_in(value)
+            elif value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
+                names[name] = self._encoded(f"`{name}` of `{plain.__name__}`", value)
+        return names
+
+    def _attributes_of(self, function: FunctionType) -> dict[str, object]:
+        """All that somebody set: a text may ask for it under any name of the function. What it wraps is no part of it where that is a kernel."""
+        held = {name: value for name, value in vars(function).items() if not (name == "__wrapped__" and isinstance(value, Kernel))}
+        return {name: self._encoded(f"`{function.__name__}.{name}`", value) for name, value in held.items()}
+
+    def _refuse_attributes(self, kernel: Kernel, read: set[str] | None = None) -> None:
+        """Nobody could say what another process has as attributes of a kernel. `read` are those that a text asks for; None: any that somebody set."""
+        held = vars(kernel).keys()
+        asked = held - _OF_EVERY_KERNEL if read is None else {name for name in read if name in held or hasattr(type(kernel), name)}
+        for attribute in sorted(asked):
+            self.lost.append(f"`{kernel.definition.name}.{attribute}` is an attribute of a kernel")
 
     def _encoded(self, what: str, value: object) -> Any:
-        return encode(value, lambda value: self._other(what, value), lambda value: self._object(what, value))
+        written = encode(value, lambda value: self._other(what, value), lambda value: self._object(what, value))
+        self.lost += [f"{what} has `{name}`, which tells of the names around it" for name in stored_texts.namespaces_in(written)]
+        return written
 
     def _object(self, what: str, value: object) -> object:
         """A list or dict, written once, whoever names it."""
@@ -117,47 +137,48 @@ class Writer:
 
     def _other(self, what: str, value: object) -> object:
         if isinstance(value, ModuleType):
+            self._modules.append(value)
             return ["module", value.__name__]
         if isinstance(value, DynVar):
             if value not in self._symbols:
                 self._symbols.append(value)
             return ["dynamic", value.name, self._symbols.index(value)]
         if isinstance(value, Kernel):
-            return ["host", self.host(value.definition)] if value.definition.kind == "host" else self.kernel(value)
+            self._refuse_attributes(value)
+            return self._stand_in(value)
         if isinstance(value, FunctionType):
             return ["function", self.function(value, {})]
         self.lost.append(f"{what} is a {type(value).__name__}")
         return ["lost"]
 
+    def _stand_in(self, kernel: Kernel) -> object:
+        return ["host", self.host(kernel.definition)] if kernel.definition.kind == "host" else self.kernel(kernel)
+
     def kernel(self, kernel: Kernel) -> object:
         """A kernel, with the programs that it was compiled to."""
-        kernel = getattr(kernel, "kernel", kernel)  # of a tuned one, which is launched with its defaults
-        if kernel not in self._kernels:
+        kernel = untuned(kernel)
+        number = next((number for number, known in enumerate(self._kernels) if which(known) == which(kernel)), len(self._kernels))
+        if number == len(self._kernels):
             self._kernels.append(kernel)
             params = [_write_param(param) for param in launch_of(cast("Any", kernel)).params]
             programs = [[number, encode(dict(constants))] for number, constants in self._programs_of(kernel)]
             self.fields["kernels"].append({"name": kernel.definition.name, "origin": origin_of(kernel), "params": params, "programs": programs})
-        return ["kernel", self._kernels.index(kernel)]
+        return ["kernel", number]
+
+    def launched(self, kernels: Sequence[Kernel]) -> None:
+        """Add what host functions launched, when all their texts are written: those that no text names were found in a module."""
+        named = [which(kernel) for kernel in self._kernels]
+        for kernel in kernels:
+            self.kernel(kernel)
+        for kernel, row in zip(self._kernels, self.fields["kernels"], strict=True):
+            row["paths"] = paths_to(kernel, self._modules)
+            if not row["paths"] and which(kernel) not in named:
+                self.lost.append(f"`{row['name']}` is a kernel that neither a text nor a module has under a name")
 
 
 _NOTHING = object()
-
-
-def origin_of(kernel: Kernel) -> str:
-    """Where a kernel was defined: the same for the kernels of one text."""
-    function = kernel.definition.function
-    return f"{function.__module__}.{function.__qualname__}"
-
-
-def _without_attributes(function: FunctionType) -> FunctionType:
-    """A function whose text is its own, not that of what it wraps."""
-    made = FunctionType(function.__code__, function.__globals__, function.__name__, None, function.__closure__)
-    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
-    return made
-
-
-def _named(nodes: Sequence[ast.AST]) -> set[str]:
-    return {item.id for node in nodes for item in ast.walk(node) if isinstance(item, ast.Name)}
+_OF_EVERY_KERNEL = {*functools.WRAPPER_ASSIGNMENTS, "__wrapped__"}
+"""Attributes that kernels have of their functions."""
 
 
 def _write_param(param: LaunchParam) -> list[object]:
@@ -238,7 +259,6 @@ class Reader:
 
     def __init__(self, fields: Mapping[str, Any], launches: Sequence[StoredLaunch] = ()) -> None:
         self._rows, self._objects, self._launches = fields["functions"], fields["objects"], launches
-        self._origins = [row["origin"] for row in fields["kernels"]]
         self._made: dict[int, FunctionType] = {}
         self._stand_ins: dict[tuple[str, int], Callable[..., object]] = {}
         self._under_way: set[int] = set()
@@ -247,6 +267,7 @@ class Reader:
         self._shared: dict[int, list[object] | dict[object, object]] = {}
         for number in range(len(self._rows)):
             self.function(number)
+        self._found = FoundKernels(fields["kernels"])
 
     def definition(self, number: int) -> Definition:
         """A host function."""
@@ -258,24 +279,33 @@ class Reader:
         """A function, in a module of its own."""
         if number in self._made:
             return self._made[number]
-        if number in self._under_way:  # they call each other
-            return lambda *args, **named: self._made[number](*args, **named)
+        if number in self._under_way:
+            raise ArtifactError(f"`{self._rows[number]['name']}` is needed to define it")
         self._under_way.add(number)
         row = self._rows[number]
-        space: dict[str, object] = {"__name__": "tilejit.stored"}
-        for known, data in row["names"].items():
-            space[known] = decode(data, self._other)
-        names = dict(space)
-        indented = row["text"][:1].isspace()
-        text = "\n" * (row["line"] - 1 - indented) + "if True:\n" * indented + row["text"]
+        text = stored_texts.standalone(row["text"], row["line"])
         file = _kept(f"{row['file']} (stored {row['name']})", python_lines(text))
-        exec(module_code(text, file, _LATER_NAMES if row["later"] else 0), space)
-        made = self._made[number] = cast("FunctionType", space.pop(row["defined"]))
+        module = module_code(text, file, _LATER_NAMES if row["later"] else 0)
+        space: dict[str, object] = {"__name__": "tilejit.stored"}
+        code = stored_texts.code_in(module, row["defined"])
+        if code is not None:  # first, so that it is one object wherever it is mentioned: what it reads is there when it is called
+            self._made[number] = FunctionType(code, space)
+        space.update({name: decode(data, self._other) for name, data in row["names"].items()})
+        names = dict(space)
+        exec(module, space)
+        defined = cast("FunctionType", space.pop(row["defined"]))
         space.update(names)  # the text may have another meaning for the name of the function: a method has that of a builtin, a wrapper any
-        made.__name__ = row["name"]
+        made = self._made.setdefault(number, defined)
+        made.__annotations__ = defined.__annotations__
+        self._finish(made, row)
+        return made
+
+    def _finish(self, made: FunctionType, row: Mapping[str, Any]) -> None:
+        """Give a function what is not in its text."""
+        made.__name__, made.__qualname__ = row["name"], row["qualname"]
+        made.__module__, made.__doc__ = cast("Any", (decode(row["module"], self._other), decode(row["doc"], self._other)))
         made.__defaults__, made.__kwdefaults__ = cast("Any", decode(row["defaults"], self._other))
         vars(made).update({name: decode(data, self._other) for name, data in row["attributes"].items()})
-        return made
 
     def _other(self, tag: str, rows: list[Any]) -> object:
         if tag == "module":
@@ -313,11 +343,11 @@ class Reader:
 
     def kernel(self, kernel: Kernel) -> StoredLaunch:
         """What a kernel was compiled to that a text finds in a module of this process."""
-        there = [launch for launch, origin in zip(self._launches, self._origins, strict=True) if origin == origin_of(kernel)]
-        if len(there) != 1:
+        number = self._found.number(kernel)
+        if number is None:
             help = "compile the host function again, with the name of the kernel in its text"
             raise ArtifactError(f"`{kernel.definition.name}` is none of the kernels that were stored", help=help)
-        return there[0]
+        return self._launches[number]
 
     def _launch(self, launch: StoredLaunch, args: Sequence[object], named: Mapping[str, object]) -> object:
         return _recorder(launch.name).launch(launch, args, named)
@@ -357,31 +387,3 @@ def told(definitions: Iterable[Definition]) -> str:
     symbols: dict[int, int] = {}
     rows = [[param.name, *param.described()] for definition in definitions for param in definition.params]
     return json.dumps(rows, default=lambda symbol: [symbol.name, symbols.setdefault(id(symbol), len(symbols))])
-
-
-# what people read -------------------------------------------------------------------------------------------------------
-
-
-def described(definition: Definition) -> dict[str, object]:
-    """Windows, launches and groups of a host function as its text has them: sizes and devices are expressions."""
-    node = definition.text.node
-    windows: dict[str, str] = {}
-    views: dict[str, str] = {}
-    launched: list[dict[str, object]] = []
-    groups: dict[str, list[str]] = {}
-    for item in ast.walk(node):
-        if isinstance(item, ast.Assign) and isinstance(item.value, ast.Call) and isinstance(item.targets[0], ast.Name):
-            called, name = ast.unparse(item.value.func).rpartition(".")[2], item.targets[0].id
-            if called == "alloc_window_buffer":
-                windows[name] = ", ".join(ast.unparse(part) for part in (*item.value.args, *item.value.keywords))
-            elif called == "window" and item.value.args:
-                views[name] = ast.unparse(item.value.args[0])
-    for item in ast.walk(node):
-        device = next((ast.unparse(word.value) for word in item.keywords if word.arg == "device"), None) if isinstance(item, ast.Call) else None
-        if isinstance(item, ast.Call) and device is not None:
-            given = [ast.unparse(part) for part in (*item.args, *(word.value for word in item.keywords))]
-            used = [name for name in windows if any(views.get(text) == name or name in text for text in given)]
-            launched.append({"function": ast.unparse(item.func).removeprefix("self."), "device": device, "windows": used})
-            for name in used:
-                groups.setdefault(name, []).append(device)
-    return {"windows": windows, "launched": launched, "groups": groups}
