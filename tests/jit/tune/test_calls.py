@@ -132,9 +132,9 @@ def test_another_thread_waits_for_the_search(same: bool) -> None:
                 threads[0].start()
             return super().__call__(choice, run)
 
-    clock = Starting()
-    kernel, _ = tuned(timer=clock)
-    other, second = (kernel, clock) if same else tuned()
+    clock, rows = Starting(), {"rows": [4, 6, 8]}
+    kernel, _ = tuned(configs=rows, timer=clock)
+    other, second = (kernel, clock) if same else tuned(configs=rows)
     kernel(x)
     timed = len(clock.asked)
     threads[0].join(GUARD)
