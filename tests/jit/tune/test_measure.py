@@ -67,6 +67,27 @@ METHOD: Any = Bound().two
 KERNEL: Any = pl.jit(twice)
 PARTS = ModuleType("parts")
 PARTS.FACTOR = 2.0  # type: ignore[attr-defined]
+PARTS.ONE = 1.0  # type: ignore[attr-defined]
+PARTS.itself = PARTS  # type: ignore[attr-defined]
+
+
+class Fixed:
+    FACTOR = 2.0
+
+    @staticmethod
+    def of(x: Any) -> Any:
+        return x * 2.0
+
+
+class Inherited(Fixed):
+    pass
+
+
+def marked(x: Any) -> Any:
+    return x * marked.factor  # type: ignore[attr-defined]
+
+
+marked.factor = 2.0  # type: ignore[attr-defined]
 
 
 def by_renamed(x: Any) -> Any:
@@ -83,6 +104,23 @@ def by_kernel(x: Any) -> Any:
 
 def by_module(x: Any) -> Any:
     return x * PARTS.FACTOR
+
+
+def by_module_of_two(x: Any) -> Any:
+    return by_module(x * PARTS.ONE)
+
+
+def by_class(x: Any) -> Any:
+    return x * Inherited.FACTOR
+
+
+def by_static_method(x: Any) -> Any:
+    return Fixed.of(x)
+
+
+def by_module_of_a_cell() -> Reference:
+    parts = PARTS
+    return lambda x: x * parts.FACTOR
 
 
 def by_cell() -> tuple[Reference, Callable[[], None]]:
@@ -135,6 +173,11 @@ CHANGES: dict[str, Callable[[pytest.MonkeyPatch], tuple[Reference, Callable[[], 
     "method": of(by_method, METHOD=Bound().three),
     "kernel": of(by_kernel, KERNEL=pl.jit(thrice)),
     "module": lambda patch: (by_module, lambda: patch.setattr(PARTS, "FACTOR", 3.0)),
+    "module that two functions read": lambda patch: (by_module_of_two, lambda: patch.setattr(PARTS, "FACTOR", 3.0)),
+    "module in a cell": lambda patch: (by_module_of_a_cell(), lambda: patch.setattr(PARTS, "FACTOR", 3.0)),
+    "attribute of a class": lambda patch: (by_class, lambda: patch.setattr(Fixed, "FACTOR", 3.0)),
+    "static method": lambda patch: (by_static_method, lambda: patch.setattr(Fixed, "of", staticmethod(thrice))),
+    "attribute of a function": lambda patch: (marked, lambda: patch.setattr(marked, "factor", 3.0)),
     "cell": lambda patch: by_cell(),
     "cell behind a partial": lambda patch: wrapped_by_cell(),
 }
@@ -184,13 +227,19 @@ def test_functions_that_call_each_other_have_an_end() -> None:
 
     endless: list[object] = []
     endless.append(endless)
+
+    def within(x: Any) -> Any:
+        return by_module(PARTS.itself.itself.FACTOR)
+
+    assert Measure(within).holds()
     assert Measure(odd).holds() and Measure(lambda x: endless[x]).holds()
     assert Measure(odd).told != Measure(even).told
 
 
 def test_what_a_function_counts_by_is_the_same_in_another_process() -> None:
     text = "import json, sys; sys.path[:] = {}\nimport tests.jit.tune.test_measure as here; print(json.dumps([here.Measure(one).told for one in {}]))"
-    names = "(here.by_global, here.by_table, here.by_helper, here.by_default, here.by_method, here.by_module)"
+    functions = ("by_global", "by_table", "by_helper", "by_default", "by_method", "by_module_of_two", "by_class", "by_static_method", "marked")
+    names = f"({', '.join(f'here.{name}' for name in functions)})"
     texts = {subprocess.run([sys.executable, "-c", text.format(sys.path, names)], capture_output=True, text=True, check=True).stdout for _ in range(2)}
     assert len(texts) == 1
 

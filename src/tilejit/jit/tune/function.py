@@ -30,6 +30,7 @@ from tilejit.jit.tune.reads import Standing, asked_by, digest_of
 from tilejit.jit.tune.record import Record, load
 from tilejit.jit.tune.result import Tuning
 from tilejit.jit.tune.search import Search
+from tilejit.jit.tune.searching import searching
 from tilejit.jit.tune.space import Choice, Point, Space, space_of
 from tilejit.jit.tune.trial import Call, KernelTrials, Timer
 from tilejit.runtime.artifact.compiled import CompiledProgram
@@ -180,7 +181,7 @@ class Autotuned(Kernel):
         if not row_of(key.platform).cacheable:
             what = f"{self.kernel.__name__} runs on `{key.platform}`, where there is nothing to be gained"
             raise TuningError(what, help="tune it where it is to be fast: platform='cpu'")
-        with self._lock, disk.store().building(key.digest):
+        with self._lock, searching(self.kernel.__name__, key):
             self._known.clear()
             return self._search(load(key, self.space), call, options)
 
@@ -195,7 +196,7 @@ class Autotuned(Kernel):
         with self._lock:
             record = load(key, self.space)
             if not self._stands(record, call):
-                with disk.store().building(key.digest):
+                with searching(self.kernel.__name__, key):
                     record = load(key, self.space)  # another process may have searched meanwhile
                     if not self._stands(record, call):
                         self._search(record, call, self.options)

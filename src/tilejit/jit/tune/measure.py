@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -25,11 +26,13 @@ _LIBRARIES = (_PACKAGE + os.sep, os.path.dirname(os.__file__) + os.sep, "<frozen
 
 
 class Measure:
-    """A `reference` by its code and by what it reads: plain values and functions, of which the same counts; other objects by their classes."""
+    """A `reference` by its code and by what it reads: plain values and functions, of which the same counts; other objects by their classes.
+
+    In modules, classes and functions of the user's it reads the members that it names."""
 
     def __init__(self, reference: object) -> None:
         self._reference, self._reads = reference, list[tuple[Callable[[], object], object]]()
-        self._seen: dict[int, tuple[object, object]] = {}
+        self._seen: dict[tuple[int, tuple[str, ...]], tuple[object, object]] = {}
         self._fixed = True
         """Whether everything is as it was as long as each read gives the very object that it gave."""
         self.told = reference if isinstance(reference, str) else self._at(reference)
@@ -63,19 +66,25 @@ class Measure:
     def _function(self, function: FunctionType) -> object:
         code = self._read(lambda: function.__code__)
         digest, names = _facts(code, code.co_filename)
-        held = [self._at(self._read(partial(_content, cell))) for cell in function.__closure__ or ()]
-        held += [self._at(self._read(lambda: function.__defaults__)), self._at(self._read(lambda: function.__kwdefaults__))]
+        held = [self._with_members(self._read(partial(_content, cell)), names) for cell in function.__closure__ or ()]
+        held += [[self._at(self._read(lambda: function.__defaults__))], [self._at(self._read(lambda: function.__kwdefaults__))]]
         return ["function", digest, *held, *self._named(names, function.__globals__)]
 
-    def _named(self, names: tuple[str, ...], namespace: dict[str, Any]) -> list[object]:
-        """What names stand for; in a module of the user's also."""
+    def _named(self, names: tuple[str, ...], *namespaces: Mapping[str, object]) -> list[object]:
+        """What names stand for."""
         found: list[object] = []
         for name in names:
-            value = self._read(partial(namespace.get, name, Ellipsis))
+            value = self._read(partial(_looked_up, name, namespaces))
             if value is not Ellipsis:
-                inside = isinstance(value, ModuleType) and not _is_library(getattr(value, "__file__", None) or "") and self._again(value) is None
-                found.append([name, self._at(value), *(self._named(names, vars(value)) if inside else ())])
+                found.append([name, *self._with_members(value, names)])
         return found
+
+    def _with_members(self, value: object, names: tuple[str, ...]) -> list[object]:
+        """A value that a function names, with those of its members that the function may name: each function has names of its own."""
+        if not (namespaces := _namespaces(value)):
+            return [self._at(value)]
+        known = self._again(value, names)
+        return [self._at(value), *([known] if known is not None else self._named(names, *namespaces))]
 
     def _read(self, read: Callable[[], Any]) -> Any:
         value = read()
@@ -85,10 +94,10 @@ class Measure:
             self._reads.append((lambda: type(read()), type(value)))  # all that counts of it, and it may be large
         return value
 
-    def _again(self, value: object) -> object | None:
-        """Which one it is of those that were looked at already; None: it is new."""
+    def _again(self, value: object, names: tuple[str, ...] = ()) -> object | None:
+        """Which one it is of those that were looked at, for the same names of members, already; None: it is new."""
         number = len(self._seen)
-        return None if (known := self._seen.setdefault(id(value), (number, value))[0]) == number else ["again", known]
+        return None if (known := self._seen.setdefault((id(value), names), (number, value))[0]) == number else ["again", known]
 
 
 _CONTAINERS = (tuple, list, dict, set, frozenset)
@@ -104,6 +113,23 @@ def _members(value: object) -> Iterable[object]:
     return kind.__iter__(value)  # as they are, whatever a class of its own makes of them
 
 
+def _namespaces(value: object) -> list[Mapping[str, object]]:
+    """Where the members of a module, class or function of the user's are; of other values nothing."""
+    if isinstance(value, ModuleType):
+        return [] if _is_of_library(value) else [vars(value)]
+    if isinstance(value, FunctionType):
+        return [] if _is_library(value.__code__.co_filename) else [vars(value)]
+    if isinstance(value, type):
+        return [vars(base) for base in value.__mro__ if not _is_of_library(sys.modules.get(base.__module__))]
+    return []
+
+
+def _looked_up(name: str, namespaces: Sequence[Mapping[str, object]]) -> object:
+    """The first that has a name; of methods of classes and static ones the function."""
+    value = next((namespace[name] for namespace in namespaces if name in namespace), Ellipsis)
+    return value.__func__ if isinstance(value, staticmethod | classmethod) else value
+
+
 def _content(cell: CellType) -> object:
     return cell.cell_contents if is_full(cell) else Ellipsis
 
@@ -115,6 +141,11 @@ def _is_wrapper(value: object) -> TypeGuard[Callable[..., object]]:
 
 def _kind(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _is_of_library(module: ModuleType | None) -> bool:
+    """Whether a module is no concern of the user's; one that was made by hand is."""
+    return module is not None and (module.__name__ in sys.builtin_module_names or _is_library(getattr(module, "__file__", None) or ""))
 
 
 @lru_cache(1024)

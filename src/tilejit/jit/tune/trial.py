@@ -15,6 +15,7 @@ import numpy as np
 from tilejit.errors import StaleCaptureError, TilejitError
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.tune.search import Timing, Timings
+from tilejit.jit.tune.searching import CalledWhileTuned
 from tilejit.jit.tune.space import Choice, Point, Space
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.bench import BoundCall
@@ -152,8 +153,8 @@ class KernelTrials:
         choice = self._space[point]
         try:
             made = Prepared(self._variant(choice), choice, self._call)
-        except StaleCaptureError:
-            raise  # no fault of the candidate: none of them may be compiled for what is read now
+        except (StaleCaptureError, CalledWhileTuned):
+            raise  # no fault of the candidate: none of them may be compiled for what is read now, or a signal handler called the kernel
         except TilejitError as error:
             return self._refused(point, error)
         self._compiled.add(point)
@@ -165,6 +166,8 @@ class KernelTrials:
             elif (wrong := self._compare(point, made.results())) is not None:
                 timing.rejected = wrong
                 return None
+        except CalledWhileTuned:
+            raise
         except TilejitError as error:
             return self._refused(point, error)
         if self.timings[point].rejected:
