@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from itertools import chain
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -20,7 +20,7 @@ from tilejit.jit.reads.plain import encode, is_deep, is_plain
 from tilejit.runtime.ranks.codes import is_full
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-_LOOKED_AT = (tuple, list, dict, partial, MethodType, FunctionType, CodeType, ModuleType, BuiltinFunctionType, np.ufunc, type)
+_LOOKED_AT = (tuple, list, dict, partial, MethodType, FunctionType, CodeType, ModuleType, BuiltinFunctionType, np.ufunc, type, staticmethod, classmethod)
 """Types of objects that count by more than their class, besides plain ones."""
 _LIBRARIES = (_PACKAGE + os.sep, os.path.dirname(os.__file__) + os.sep, "<frozen")
 
@@ -74,15 +74,22 @@ class Measure:
         """What names stand for."""
         found: list[object] = []
         for name in names:
-            value = self._read(partial(_looked_up, name, namespaces))
+            value = self._looked_up(name, namespaces)
             if value is not Ellipsis:
                 found.append([name, *self._with_members(value, names)])
         return found
 
+    def _looked_up(self, name: str, namespaces: Iterable[Mapping[str, object]]) -> object:
+        """The first that has a name; of methods of classes and static ones the function."""
+        looks = (self._read(partial(namespace.get, name, Ellipsis)) for namespace in namespaces)
+        value = next((value for value in looks if value is not Ellipsis), Ellipsis)
+        return value.__func__ if isinstance(value, staticmethod | classmethod) else value
+
     def _with_members(self, value: object, names: tuple[str, ...]) -> list[object]:
         """A value that a function names, with those of its members that the function may name: each function has names of its own."""
-        if not (namespaces := _namespaces(value)):
-            return [self._at(value)]
+        namespaces = _namespaces(value)
+        if not namespaces or (isinstance(value, FunctionType) and not self._read(partial(bool, vars(value)))):
+            return [self._at(value)]  # most functions have no members
         known = self._again(value, names)
         return [self._at(value), *([known] if known is not None else self._named(names, *namespaces))]
 
@@ -122,12 +129,6 @@ def _namespaces(value: object) -> list[Mapping[str, object]]:
     if isinstance(value, type):
         return [vars(base) for base in value.__mro__ if not _is_of_library(sys.modules.get(base.__module__))]
     return []
-
-
-def _looked_up(name: str, namespaces: Sequence[Mapping[str, object]]) -> object:
-    """The first that has a name; of methods of classes and static ones the function."""
-    value = next((namespace[name] for namespace in namespaces if name in namespace), Ellipsis)
-    return value.__func__ if isinstance(value, staticmethod | classmethod) else value
 
 
 def _content(cell: CellType) -> object:
