@@ -323,9 +323,9 @@ SLIP = 0.76
 """How much of two names must be the same for one to be a slip of the other where there are hundreds: `roll` and `norm` are no `unroll` and `tensor`."""
 
 
-def did_you_mean(name: str, candidates: Iterable[str], alike: float = 0.6) -> str | None:
-    """A "did you mean" sentence for a misspelt name, or None."""
-    others = [candidate for candidate in candidates if candidate != name]
+def did_you_mean(name: str, candidates: Iterable[object], alike: float = 0.6) -> str | None:
+    """A "did you mean" sentence for a misspelt name, or None. Keys of namespaces that are no texts are no candidates."""
+    others = [candidate for candidate in candidates if isinstance(candidate, str) and candidate != name]
     swapped = [other for other in others if sorted(other) == sorted(name)]
     close = swapped or difflib.get_close_matches(name, others, n=1, cutoff=alike)
     return f"did you mean `{close[0]}`?" if close else None

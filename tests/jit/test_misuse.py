@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -190,3 +192,28 @@ def test_j16_errors_in_inlined_helpers_show_the_chain_of_calls(platform: str) ->
     assert "pl.store(pl.load(x, [0, 0], [9, 4]), [0, 0], out)" in text
     assert "called from" in text
     assert "out = inner(x, out)" in text
+
+
+class Bunch:
+    """A set of settings, as people write one."""
+
+    def __init__(self, settings: dict[object, object]) -> None:
+        vars(self).update(settings)  # type: ignore[arg-type]
+
+
+class Silent:
+    def __dir__(self) -> list[str]:
+        raise ValueError("nothing to see here")
+
+
+@pytest.mark.parametrize(
+    ("expression", "message", "hint"),
+    [("SETTINGS.dmi", "has no `dmi`", "did you mean `dim`?"), ("SILENT.dmi", "has no `dmi`", None), ("unheard_of", "`unheard_of` is not defined", None)],
+)
+def test_misspelt_names_beside_keys_that_are_no_texts(make_kernel: MakeKernel, expression: str, message: str, hint: str | None) -> None:
+    kernel = make_kernel(f"@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + float({expression})\n")
+    names: dict[Any, object] = kernel.definition.function.__globals__
+    names.update({"SETTINGS": Bunch({1: "a", "dim": 4}), "SILENT": Silent(), 7: 3})
+    with pytest.raises(TilejitError, match=message) as caught:
+        kernel(x44)
+    assert caught.value.hint == hint

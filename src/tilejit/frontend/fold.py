@@ -196,16 +196,25 @@ class _Clock(threading.local):
 CLOCK = _Clock()
 
 
+def members(owner: object) -> list[str]:
+    """The names of what an object has; of one that cannot say those in its dict, which may have other keys than texts."""
+    try:
+        found: Iterable[object] = dir(owner)
+    except Exception:  # its class may have an answer of its own
+        found = getattr(owner, "__dict__", ())
+    return [name for name in found if isinstance(name, str)]
+
+
 def attribute(owner: object, name: str, path: str) -> object:
     """`owner.name` on a Python object."""
     try:
         return getattr(owner, name)
     except AttributeError:
         if is_language(owner):
-            help = foreign.missing_name(name) or did_you_mean(name, dir(owner), SLIP)
+            help = foreign.missing_name(name) or did_you_mean(name, members(owner), SLIP)
             raise InvalidOperationError(f"`{path}` is not part of the language", help=help) from None
         kind = UndefinedVariableError if isinstance(owner, ModuleType) else ParserTypeError
-        candidates = [candidate for candidate in dir(owner) if not candidate.startswith("_")]
+        candidates = [candidate for candidate in members(owner) if not candidate.startswith("_")]
         raise kind(f"`{path}` does not exist: {describe(owner)} has no `{name}`", help=did_you_mean(name, candidates)) from None
     except TilejitError:
         raise

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 from tilejit.errors import ParserTypeError, TilejitError, UndefinedVariableError, did_you_mean
+from tilejit.frontend import fold
 from tilejit.jit.reads.facts import Path, path_of
 from tilejit.jit.reads.questions import MISSING, followed
 from tilejit.jit.specialize.annotation_text import unquoted
@@ -205,7 +206,7 @@ def _told(error: Exception, names: Iterable[str]) -> tuple[str, str]:
     if close:
         return what, f"did you mean {close}"
     if isinstance(error, AttributeError) and error.obj is not None:
-        return what, did_you_mean(str(error.name), dir(error.obj)) or f"give it a `{error.name}`, or name something that it has"
+        return what, did_you_mean(str(error.name), fold.members(error.obj)) or f"give it a `{error.name}`, or name something that it has"
     if "DynVar" in what or "DynExpr" in what:
         return "what it computes cannot be told of a pl.dynamic extent: " + what, "write it with +, -, *, // and %, or with a symbol of its own"
     if not isinstance(error, NameError):
