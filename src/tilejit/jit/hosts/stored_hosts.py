@@ -68,7 +68,7 @@ class Writer:
         number = len(self._known)
         self._known.append(plain)
         self.fields["functions"].append(None)
-        block = block_of(stored_texts.without_attributes(plain))
+        block = block_of(_without_attributes(plain))
         node = parsed(block).node
         text = "".join(block.whole[node.lineno - 1 : node.end_lineno])
         names = self._names(plain, node, stored_texts.outer_names(text, node.name), extra, annotated or {})
@@ -179,6 +179,13 @@ class Writer:
 _NOTHING = object()
 _OF_EVERY_KERNEL = {*functools.WRAPPER_ASSIGNMENTS, "__wrapped__"}
 """Attributes that kernels have of their functions."""
+
+
+def _without_attributes(function: FunctionType) -> FunctionType:
+    """A function whose text is its own, not that of what it wraps."""
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, None, function.__closure__)
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    return made
 
 
 def _write_param(param: LaunchParam) -> list[object]:

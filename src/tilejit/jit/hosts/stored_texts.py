@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import symtable
 from collections.abc import Iterator, Mapping, Sequence
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any, cast
 
 from tilejit.frontend.private_names import class_of, spelled_out
@@ -106,13 +106,6 @@ def private_names(node: ast.AST, code: CodeType) -> list[str]:
 def code_in(module: CodeType, name: str) -> CodeType | None:
     """The code of the function that a module defines, unless something stands around it, as type parameters do."""
     return next((found for found in module.co_consts if isinstance(found, CodeType) and found.co_name == name and not found.co_freevars), None)
-
-
-def without_attributes(function: FunctionType) -> FunctionType:
-    """A function whose text is its own, not that of what it wraps."""
-    made = FunctionType(function.__code__, function.__globals__, function.__name__, None, function.__closure__)
-    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
-    return made
 
 
 def described(definition: Definition) -> dict[str, object]:
