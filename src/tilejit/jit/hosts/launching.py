@@ -13,6 +13,7 @@ import numpy as np
 from tilejit import config as settings
 from tilejit.errors import ArgumentError
 from tilejit.jit.definition import Definition
+from tilejit.jit.hosts.own_names import check_names
 from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.signature import JitParam
@@ -132,6 +133,7 @@ def run_text(definition: Definition, recorder: Recorder, args: list[object], nam
     """Run the text of a host function on stand-ins."""
     function = definition.function
     assert isinstance(function, FunctionType)
+    check_names(definition, function)
     if (receiver := definition.receiver) is not None:
         args = [receiver, *args]
     if recorder.codes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -29,7 +30,7 @@ def key_of(args: Sequence[object] | None, world: int) -> Key | None:
     not just numbers, and arrays that lie in one piece each, apart from each other."""
     if args is None:
         return None
-    parts: list[object] = [world, float_mode.bits()]
+    parts: list[object] = [world, float_mode.bits(), sys.get_int_max_str_digits()]  # the last one decides which numbers have a text
     reaches: list[tuple[int, int]] = []
     for value in args:
         kind = type(value)

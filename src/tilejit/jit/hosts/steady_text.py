@@ -9,7 +9,7 @@ from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
-from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain, is_settled, language_path
+from tilejit.jit.reads.plain import BUILTINS, PURE, is_builtin, is_plain, is_settled, language_path
 from tilejit.runtime.ranks.codes import codes_in
 from tilejit.runtime.ranks.plan import HostTensor, StackedTensor
 from tilejit.types.annotations import DynVar
@@ -21,7 +21,8 @@ _MEMBERS = frozenset({"shape", "dtype", "name", "value"})
 """Attributes of what a host function has, besides those of the language."""
 _TELLING = frozenset({*dir(HostTensor), *HostTensor.__dataclass_fields__, *StackedTensor.__dataclass_fields__, "format", "format_map"}) - _MEMBERS
 """Attributes that may lead to what a tensor holds, or where it lies, whatever else is called so: its own, and methods of texts that read those of others."""
-_EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "YIELD_VALUE", "SEND", "LOAD_BUILD_CLASS"})
+_EFFECTS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "YIELD_VALUE", "SEND", "LOAD_BUILD_CLASS", "PUSH_EXC_INFO"})
+"""The last one: what handles errors goes by what cannot be launched now, and that may be launched next time."""
 
 
 class _Unsteady(Exception):
@@ -104,7 +105,7 @@ class Names:
             return
         found = seen[name] = others.get(name, _NOTHING)
         self._bindings.append((others, name, found))
-        if not (id(found) in PURE or id(found) in _PURE_TOO or (isinstance(found, type) and issubclass(found, BaseException))):
+        if not (id(found) in PURE or id(found) in _PURE_TOO or (is_builtin(name, found) and isinstance(found, type) and issubclass(found, BaseException))):
             raise _Unsteady
 
     def _take(self, value: object) -> object:

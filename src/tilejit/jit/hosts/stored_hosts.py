@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 import json
 import linecache
@@ -23,7 +22,7 @@ from tilejit.jit.definition import Definition, Kernel, receiver_of
 from tilejit.jit.hosts import stored_texts
 from tilejit.jit.hosts.found_kernels import FoundKernels, modules_of, origin_of, paths_to, untuned, which
 from tilejit.jit.hosts.launching import launch_of, run_text
-from tilejit.jit.reads.plain import NotPlain, decode, encode, is_plain, same
+from tilejit.jit.reads.plain import NotPlain, decode, encode, is_builtin, is_plain, same
 from tilejit.runtime.arrays import DeviceTensor
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
@@ -104,7 +103,7 @@ class Writer:
                 if stored_texts.is_given_away(name, node):
                     self._refuse_attributes(value)
                 names[name] = self._stand_in(value)
-            elif value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
+            elif value is not _NOTHING and not is_builtin(name, value) and not (name == "self" and name in extra):
                 names[name] = self._encoded(f"`{name}` of `{plain.__name__}`", value)
         return names
 

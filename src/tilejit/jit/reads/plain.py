@@ -42,6 +42,19 @@ _MATHS = tuple(value for value in vars(math).values() if isinstance(value, types
 MATHS = frozenset(map(id, _MATHS))
 """Those of `math`, of which the same is true."""
 
+_ALIASES = {"IOError": OSError, "EnvironmentError": OSError, "ExceptionGroup": ExceptionGroup, "Ellipsis": ..., "NotImplemented": NotImplemented}
+_MADE_AT_RUN_TIME = 1 << 9
+"""The flag of classes that a program makes, and Python itself of few."""
+
+
+def is_builtin(name: str, value: object) -> bool:
+    """Whether every process has this under this name, without anybody having put it there."""
+    if isinstance(value, types.BuiltinFunctionType):
+        return value.__self__ is builtins and value.__name__ == name
+    if type(value) is type and not value.__flags__ & _MADE_AT_RUN_TIME:
+        return _ALIASES.get(name) is value or (value.__name__ == name and value.__module__ == "builtins")
+    return name in _ALIASES and _ALIASES[name] is value
+
 
 def language_path(value: object) -> str | None:
     """`pl.FP32`, `pl.Level.CORE_GROUP`, `pl.tile.full`, …: how the language spells one of its own objects, or None."""
