@@ -25,6 +25,7 @@ from tilejit.errors import (
     did_you_mean,
 )
 from tilejit.frontend import foreign
+from tilejit.kinds import is_a
 from tilejit.types.number_bytes import number_bytes
 
 Recorder = Callable[[str, object], None]
@@ -162,14 +163,14 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
 
 
 def _has_numpy(value: object) -> bool:
-    return isinstance(value, np.generic) or (isinstance(value, tuple | list | set | frozenset | dict) and any(map(_has_numpy, cast("Iterable[object]", value))))
+    return is_a(value, np.generic) or (is_a(value, tuple, list, set, frozenset, dict) and any(map(_has_numpy, cast("Iterable[object]", value))))
 
 
 def guarded(what: str | ast.AST, function: Callable[..., object], *args: object, **kwargs: object) -> object:
     """`function(*args)` while compiling; what it raises becomes an error of the kernel text."""
     start = time.perf_counter()
     try:
-        if isinstance(function, BuiltinFunctionType) and any(map(_has_numpy, (*args, *kwargs.values()))):
+        if is_a(function, BuiltinFunctionType) and any(map(_has_numpy, (*args, *kwargs.values()))):
             with np.errstate(all="ignore"):  # an operator gives what it gives, whatever np.seterr says now: it is not asked again at each call
                 return function(*args, **kwargs)
         return function(*args, **kwargs)
@@ -213,7 +214,7 @@ def attribute(owner: object, name: str, path: str) -> object:
         if is_language(owner):
             help = foreign.missing_name(name) or did_you_mean(name, members(owner), SLIP)
             raise InvalidOperationError(f"`{path}` is not part of the language", help=help) from None
-        kind = UndefinedVariableError if isinstance(owner, ModuleType) else ParserTypeError
+        kind = UndefinedVariableError if is_a(owner, ModuleType) else ParserTypeError
         candidates = [candidate for candidate in members(owner) if not candidate.startswith("_")]
         raise kind(f"`{path}` does not exist: {describe(owner)} has no `{name}`", help=did_you_mean(name, candidates)) from None
     except TilejitError:
@@ -231,7 +232,7 @@ _CALLERS = (map, filter, iter, reduce)
 def refuse_deeds(function: object, path: str, args: Sequence[object] = (), keywords: Mapping[str, object] = MappingProxyType({})) -> None:
     """Builtins with side effects have no meaning in a kernel, whoever calls them there."""
     called = [(function, path), *((item, "") for item in args[:1] if any(function is caller for caller in _CALLERS))]
-    if isinstance(function, BuiltinFunctionType) and "key" in keywords:
+    if is_a(function, BuiltinFunctionType) and "key" in keywords:
         called.append((keywords["key"], ""))
     for item, name in called:
         if any(item is deed for deed in _DEEDS):
@@ -271,9 +272,9 @@ def runtime_text(node: ast.AST) -> UnsupportedFeatureError:
 
 def describe(value: object) -> str:
     """A few words for a compile-time value in a message."""
-    if isinstance(value, ModuleType):
+    if is_a(value, ModuleType):
         return f"module `{getattr(value, '__name__', '?')}`"
-    if isinstance(value, type):
+    if is_a(value, type):
         return f"class `{value.__name__}`"
     try:
         text = repr(value)
@@ -306,7 +307,7 @@ def format_string(
 
 def is_language(owner: object) -> bool:
     """Whether `owner` is `pl` or one of its namespaces."""
-    name = getattr(owner, "__name__", None) if isinstance(owner, ModuleType) else type(owner).__module__
+    name = getattr(owner, "__name__", None) if is_a(owner, ModuleType) else type(owner).__module__
     return name in ("tilejit.language", "tilejit.pto")
 
 

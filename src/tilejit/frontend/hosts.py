@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 
+from tilejit.kinds import is_a
 from tilejit.ops.spec import OpFunction
 from tilejit.runtime.ranks.codes import codes_in, is_full
 
@@ -29,9 +30,9 @@ def named_values(function: FunctionType) -> list[object]:
 
 
 def _is_distributed(value: object) -> bool:
-    if isinstance(value, ModuleType):
+    if is_a(value, ModuleType):
         return value.__name__.endswith("language.distributed")
-    return isinstance(value, OpFunction) and value.namespace.startswith("pld")
+    return is_a(value, OpFunction) and value.namespace.startswith("pld")
 
 
 def launched_names(nodes: Mapping[str, ast.FunctionDef]) -> frozenset[str]:

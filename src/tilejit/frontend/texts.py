@@ -21,6 +21,7 @@ from types import CodeType, FrameType
 from types import FunctionType as PythonFunction
 
 from tilejit.frontend.code_objects import digest_of, nested
+from tilejit.kinds import is_a
 from tilejit.types.python_text import module_code, statements
 
 ANONYMOUS = ("<string>", "<stdin>")
@@ -217,6 +218,6 @@ def _callers(code: CodeType) -> Iterator[Iterable[str]]:
             for _ in range(_LEVELS):
                 if caller is not None:
                     for found in (caller.f_locals.values(), caller.f_code.co_consts, caller.f_globals.values()):
-                        yield [text for text in list(found) if isinstance(text, str)]
+                        yield [text for text in list(found) if is_a(text, str)]
                     caller = caller.f_back
         frame = frame.f_back

@@ -17,6 +17,7 @@ from tilejit.jit.bound import ByReference
 from tilejit.jit.definition import Definition
 from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.plain import is_plain
+from tilejit.kinds import is_a
 from tilejit.runtime.config import flag
 from tilejit.types.annotations import DirectedAnnotation, DynVar, ScalarAnnotation, TensorAnnotation, TileAnnotation
 from tilejit.types.enums import Level
@@ -124,9 +125,9 @@ def _header_only(function: JITFunction) -> JITFunction:
 
 
 def _decorate(function: Callable[..., object], kind: str, options: Mapping[str, object], depth: int) -> JITFunction:
-    if isinstance(function, staticmethod | classmethod):
+    if is_a(function, staticmethod, classmethod):
         function = function.__func__
-    plain = function.origin() if isinstance(function, ByReference) else unwrapped(function)
+    plain = function.origin() if is_a(function, ByReference) else unwrapped(function)
     if not inspect.isfunction(plain):
         raise TypeError(f"@pl.jit decorates a function, got {type(function).__name__}")
     if plain.__name__ == "<lambda>":
@@ -167,7 +168,7 @@ def _annotation_names(function: FunctionType, frame: FrameType | None) -> dict[s
 
 def _may_annotate(value: object) -> bool:
     """Whether a value can be part of an annotation, and holds nothing that its owner may want to be rid of."""
-    return isinstance(value, ModuleType | DynVar | TensorAnnotation | TileAnnotation | ScalarAnnotation | DirectedAnnotation) or is_plain(value)
+    return is_a(value, ModuleType, DynVar, TensorAnnotation, TileAnnotation, ScalarAnnotation, DirectedAnnotation) or is_plain(value)
 
 
 def _is_function(code: CodeType) -> bool:

@@ -28,6 +28,7 @@ from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.watch import FunctionState
 from tilejit.jit.specialize.arguments import BoundArguments, argument_fields
 from tilejit.jit.specialize.dependencies import renew
+from tilejit.kinds import is_a
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
@@ -317,7 +318,7 @@ class Programs(Kernel):
 
     def _first_part(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
         """What is known before anything is specialised; the compiled program is kept under it and what Python answers after it."""
-        if config is not None and not isinstance(config, RunConfig):
+        if config is not None and not is_a(config, RunConfig):
             raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
         seen = settings.snapshot()
         with settings.under(settings.values_in(seen)):

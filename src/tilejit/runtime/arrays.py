@@ -12,6 +12,7 @@ import numpy as np
 
 from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError, DTypeError, ResourceError, ShapeError, TilejitError
+from tilejit.kinds import is_a
 from tilejit.runtime.call.memory import WORDS, word_at
 from tilejit.runtime.targets import HOST
 
@@ -132,29 +133,29 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def is_masked(value: np.ndarray) -> bool:
     """Whether an array has a mask. The module is not loaded for the question: without it there are none, and it takes longer than a first call."""
-    return type(value) is not np.ndarray and "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)
+    return type(value) is not np.ndarray and "numpy.ma" in sys.modules and is_a(value, np.ma.MaskedArray)
 
 
 def view_of(value: object) -> ArrayView | None:
     """The metadata of an array-like argument, or None when `value` is no array. Data is never read."""
-    if isinstance(value, np.ndarray):
-        if is_masked(cast("np.ndarray", value)):
+    if is_a(value, np.ndarray):
+        if is_masked(value):
             help = "pass x.filled(0.0), or x.data where all cells count"
             raise ArgumentError("a masked array has cells without a value, which a kernel would read or write", help=help)
-        return _numpy_view(cast("np.ndarray", value), value, "numpy")
+        return _numpy_view(value, value, "numpy")
     if "torch" in sys.modules:
         from tilejit.runtime import torch
 
         found = torch.view_of(value)
         if found is not None:
             return found
-    if isinstance(value, Promised):
+    if is_a(value, Promised):
         return _numpy_view(value.array, value.array, "other")
-    if isinstance(value, DeviceTensor):
+    if is_a(value, DeviceTensor):
         return ArrayView(value, "device", tuple(value.shape), contiguous_strides(value.shape), value.dtype, value.data_ptr, True, value.device)
-    if isinstance(value, np.generic):
+    if is_a(value, np.generic):
         return None
-    if isinstance(value, _NO_ARRAYS):
+    if is_a(value, *_NO_ARRAYS):
         return None
     if described(value, "__array_interface__") is not None:
         return _numpy_view(np.asarray(value), value, "other")
@@ -185,7 +186,7 @@ def devices_of(values: Iterable[object]) -> tuple[str, ...]:
 
 
 def _device_of(value: object) -> str:
-    if isinstance(value, DeviceTensor):
+    if is_a(value, DeviceTensor):
         return value.device
     if "torch" in sys.modules:
         from tilejit.runtime import torch
@@ -193,7 +194,7 @@ def _device_of(value: object) -> str:
         found = torch.device_of(value)
         if found is not None:
             return found
-    if not isinstance(value, _NO_ARRAYS) and (described(value, "__cuda_array_interface__") is not None or hasattr(type(value), "__dlpack_device__")):
+    if not is_a(value, *_NO_ARRAYS) and (described(value, "__cuda_array_interface__") is not None or hasattr(type(value), "__dlpack_device__")):
         from tilejit.runtime.cuda import arrays as device_arrays
 
         return device_arrays.device_of(value)
@@ -212,7 +213,7 @@ def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
         raise ArgumentError(f"strides {array.strides} are no multiple of the element size {size}", help="pass a copy: np.ascontiguousarray(x)")
     view = owner if framework == "numpy" else array
     namespace = getattr(owner, "__array_namespace__", None) if framework == "other" else None
-    found = cast("Namespace", namespace()) if callable(namespace) and not isinstance(owner, np.ndarray) else None
+    found = cast("Namespace", namespace()) if callable(namespace) and not is_a(owner, np.ndarray) else None
     return ArrayView(view, framework, array.shape, strides, dtype, data_address(array), array.flags.writeable, namespace=found)
 
 
@@ -279,9 +280,9 @@ def scalar_of(value: object) -> int | float | bool | None:
     """The Python number of a Python, NumPy or torch scalar, else None; of a number with a class of its own what it holds."""
     if type(value) in (int, float, bool):
         return cast("int | float | bool", value)
-    if isinstance(value, int | float):
-        return int.__int__(value) if isinstance(value, int) else float.__float__(value)
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0 and not is_masked(cast("np.ndarray", value))):
+    if is_a(value, int, float):
+        return int.__int__(value) if is_a(value, int) else float.__float__(value)
+    if is_a(value, np.generic) or (is_a(value, np.ndarray) and value.ndim == 0 and not is_masked(value)):
         item: object = value.item()
         return item if isinstance(item, bool | int | float) else None
     if "torch" in sys.modules:

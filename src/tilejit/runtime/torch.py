@@ -13,13 +13,14 @@ from torch.autograd.graph import increment_version
 
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import ArgumentError
+from tilejit.kinds import is_a
 from tilejit.runtime.arrays import ArrayView, unsupported_dtype
 from tilejit.runtime.targets import HOST
 
 
 def view_of(value: object) -> ArrayView | None:
     """The metadata of a torch tensor, or None."""
-    if not isinstance(value, torch.Tensor):
+    if not is_a(value, torch.Tensor):
         return None
     wrapped = wrapping(value)
     if wrapped is not None:
@@ -53,7 +54,7 @@ def _place_of(value: torch.Tensor) -> str:
 
 def device_of(value: object) -> str | None:
     """Where a tensor is; None: it is no tensor."""
-    return _place_of(value) if isinstance(value, torch.Tensor) else None
+    return _place_of(value) if is_a(value, torch.Tensor) else None
 
 
 _INTERCEPT = "__torch_dispatch__"
@@ -84,7 +85,7 @@ def wrapping(value: torch.Tensor) -> tuple[str, str] | None:
 
 def note_write(tensor: object) -> None:
     """Tell autograd that a kernel writes the tensor: a backward that needs what it held is an error then, not a wrong number."""
-    if isinstance(tensor, torch.Tensor):
+    if is_a(tensor, torch.Tensor):
         increment_version(tensor)
 
 
@@ -148,17 +149,17 @@ def on_device(array: np.ndarray, device: str) -> object:
 
 def in_numpy(value: object) -> object:
     """A tensor as a NumPy array in the memory of this process; anything else as it is."""
-    return value.cpu().numpy() if isinstance(value, torch.Tensor) else value
+    return value.cpu().numpy() if is_a(value, torch.Tensor) else value
 
 
 def copy_of(value: object) -> object | None:
     """A copy of a tensor, outside of autograd; None for anything else."""
-    return value.detach().clone() if isinstance(value, torch.Tensor) else None
+    return value.detach().clone() if is_a(value, torch.Tensor) else None
 
 
 def cells_of(value: object) -> np.ndarray | None:
     """The elements of a tensor as a NumPy array, those of types that NumPy lacks as FP32; None for anything else."""
-    if not isinstance(value, torch.Tensor):
+    if not is_a(value, torch.Tensor):
         return None
     plain = value.detach().cpu()
     return (plain.float() if plain.dtype.is_floating_point and plain.element_size() < 4 else plain).numpy()
@@ -198,7 +199,7 @@ def new_call(dtype: DType, sample: object, cleared: bool) -> tuple[object, objec
 
 def scalar_of(value: object) -> int | float | bool | None:
     """The Python number of a 0-d tensor on the CPU, else None."""
-    if isinstance(value, torch.Tensor) and value.ndim == 0:
+    if is_a(value, torch.Tensor) and value.ndim == 0:
         item = value.item()
         return item if isinstance(item, bool | int | float) else None
     return None

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from tilejit.jit.definition import Kernel
 from tilejit.jit.reads.plain import decode, encode, is_plain
+from tilejit.kinds import is_a
 
 Path = list[Any]
 """A module, and steps from there: `[attribute]` or `[None, key]`, the key in writing."""
@@ -33,7 +34,7 @@ def origin_of(kernel: Kernel) -> str:
 
 def modules_of(name: str, value: object, node: ast.AST) -> list[ModuleType]:
     """The modules that a text reaches by a name: `km.times` looks into one, `package.km.times` into two."""
-    found = [value] if isinstance(value, ModuleType) else []
+    found = [value] if is_a(value, ModuleType) else []
     for item in ast.walk(node) if found else ():
         names: list[str] = []
         while isinstance(item, ast.Attribute):
@@ -41,8 +42,8 @@ def modules_of(name: str, value: object, node: ast.AST) -> list[ModuleType]:
             item = item.value
         inner: object = value if isinstance(item, ast.Name) and item.id == name else None
         for attribute in reversed(names):
-            inner = vars(inner).get(attribute) if isinstance(inner, ModuleType) else None
-            if isinstance(inner, ModuleType) and inner not in found:
+            inner = vars(inner).get(attribute) if is_a(inner, ModuleType) else None
+            if is_a(inner, ModuleType) and inner not in found:
                 found.append(inner)
     return found
 
@@ -56,7 +57,7 @@ def paths_to(kernel: Kernel, modules: Iterable[ModuleType]) -> list[Path]:
 
 
 def _is(value: object, wanted: object) -> bool:
-    return isinstance(value, Kernel) and which(untuned(value)) == wanted
+    return is_a(value, Kernel) and which(untuned(value)) == wanted
 
 
 def _inside(module: ModuleType, kernel: Kernel) -> Iterator[tuple[Path, object]]:
@@ -64,7 +65,7 @@ def _inside(module: ModuleType, kernel: Kernel) -> Iterator[tuple[Path, object]]
     receiver = None if kernel._bound_as is None else kernel._bound_as[1]
     for name, value in list(vars(module).items()):
         yield [[name]], value
-        if isinstance(value, ModuleType | Kernel):
+        if is_a(value, ModuleType, Kernel):
             continue
         for step, member in _members(value):
             yield [[name], step], member
@@ -79,7 +80,7 @@ def _members(value: object) -> Iterator[tuple[list[Any], object]]:
         yield from (([None, number], member) for number, member in enumerate(cast("Sequence[object]", value)))
     elif kind is dict:
         pairs = list(cast("dict[object, object]", value).items())
-        yield from (([None, encode(key)], member) for key, member in pairs if isinstance(member, Kernel) and is_plain(key))
+        yield from (([None, encode(key)], member) for key, member in pairs if is_a(member, Kernel) and is_plain(key))
     else:
         held = getattr(value, "__dict__", None)
         if isinstance(held, Mapping):
@@ -88,7 +89,7 @@ def _members(value: object) -> Iterator[tuple[list[Any], object]]:
 
 def _names_in_class(receiver: object, kernel: Kernel) -> list[str]:
     assert kernel._bound_as is not None
-    owner = receiver if isinstance(receiver, type) else type(receiver)
+    owner = receiver if is_a(receiver, type) else type(receiver)
     return [name for base in owner.__mro__ for name, value in vars(base).items() if kernel._bound_as[0] in (value, getattr(value, "__func__", None))]
 
 
@@ -123,7 +124,7 @@ def _at_all(paths: Sequence[Path]) -> Kernel | None:
                 value = value[decode(key[0])] if name is None else getattr(value, name)
         except (AttributeError, LookupError, TypeError):
             return None
-        if not isinstance(value, Kernel) or (found is not None and which(untuned(value)) != which(found)):
+        if not is_a(value, Kernel) or (found is not None and which(untuned(value)) != which(found)):
             return None
         found = untuned(value)
     return found

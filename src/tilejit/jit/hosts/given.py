@@ -11,6 +11,7 @@ import numpy as np
 from tilejit.errors import ArgumentError, ShapeError
 from tilejit.jit.definition import Definition
 from tilejit.jit.specialize.signature import JitParam
+from tilejit.kinds import is_a
 from tilejit.runtime.arrays import ArrayView, DeviceTensor, allocate, view_of
 from tilejit.runtime.ranks import words
 from tilejit.runtime.ranks.plan import HostTensor, StackedTensor
@@ -36,9 +37,9 @@ Stacks = dict[int, Stack]
 def unstacked(value: object, stacks: Stacks, world: int, here: Sequence[int]) -> object:
     """What stands for a tensor whose slices stay with ranks while arguments are bound: an array of its shape, without memory."""
     local: ArrayView | None = None
-    if isinstance(value, StackedDeviceTensor):
+    if is_a(value, StackedDeviceTensor):
         slices = [(array_of(shard), home) for shard, home in zip(value.shards, value.worker_ids, strict=True)]
-    elif isinstance(value, Sharded):
+    elif is_a(value, Sharded):
         local = view_of(value.local)
         if local is None or not local.contiguous:
             raise ArgumentError("Sharded takes a tensor that lies in one piece", help="tilejit.runtime.Sharded(array)")
@@ -58,7 +59,7 @@ def tensor_of(definition: Definition, name: str, view: ArrayView | None, value: 
     if stack is not None:
         assert isinstance(value, np.ndarray)
         return StackedTensor(value, name, shards=[HostTensor(array, name, home) for array, home in stack.slices])
-    return HostTensor(_array(definition, name, view), name, home_of(value) if isinstance(value, DeviceTensor) else None)
+    return HostTensor(_array(definition, name, view), name, home_of(value) if is_a(value, DeviceTensor) else None)
 
 
 def device_of(definition: Definition, views: Mapping[str, ArrayView | None]) -> str:
@@ -95,7 +96,7 @@ def symbols_of(params: Sequence[JitParam], views: Mapping[str, ArrayView | None]
         if len(view.shape) != len(param.tensor.shape):
             raise ShapeError(f"`{param.name}` has {len(param.tensor.shape)} dims, got {list(view.shape)}", help="pass a tensor with as many dims")
         for axis, (dim, extent) in enumerate(zip(param.tensor.shape, view.shape, strict=True)):
-            if isinstance(dim, DynVar):
+            if is_a(dim, DynVar):
                 known, other = found.setdefault(dim, (extent, param.name))
                 if known != extent:
                     raise ShapeError(
@@ -114,7 +115,7 @@ def allocated(param: JitParam, like: ArrayView | None, symbols: Mapping[DynVar, 
     tensor = param.tensor
     if tensor is None or tensor.shape is None or tensor.dtype is None:
         raise ArgumentError(f"cannot allocate `{param.name}`: its annotation has no shape and dtype", help=f"pass `{param.name}`")
-    shape = [symbols.get(dim) if isinstance(dim, DynVar) else dim for dim in tensor.shape]
+    shape = [symbols.get(dim) if is_a(dim, DynVar) else dim for dim in tensor.shape]
     if None in shape:
         raise ShapeError(f"cannot allocate `{param.name}`: no argument has all its extents", help=f"pass `{param.name}`")
     return allocate(like, cast("list[int]", shape), tensor.dtype)

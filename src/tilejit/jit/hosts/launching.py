@@ -17,6 +17,7 @@ from tilejit.jit.hosts.own_names import check_names
 from tilejit.jit.reads.plain import is_plain, written
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.signature import JitParam
+from tilejit.kinds import is_a
 from tilejit.runtime.arrays import DeviceTensor, view_of
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.host import Recorder
@@ -86,12 +87,12 @@ class JitLaunch:
 
 def _without_memory(value: object) -> object:
     """An argument by its shape and dtype only, where it is an array."""
-    return np.broadcast_to(np.empty((), value.dtype), value.shape) if isinstance(value, np.ndarray) else value
+    return np.broadcast_to(np.empty((), value.dtype), value.shape) if is_a(value, np.ndarray) else value
 
 
 def _kind(value: object) -> object:
     """What a program depends on of an argument."""
-    if isinstance(value, np.ndarray | DeviceTensor):
+    if is_a(value, np.ndarray, DeviceTensor):
         return value.shape, value.dtype, value.device
     return written(value) if is_plain(value) else (type(value), id(value))  # which the kernel refuses
 
@@ -160,7 +161,7 @@ def _check_inner(definition: Definition, function: FunctionType, recorder: Recor
 
 
 def _stands_in(value: object) -> bool:
-    return isinstance(value, HostTensor | Window | GroupOf)
+    return is_a(value, HostTensor, Window, GroupOf)
 
 
 def _is_array(value: object) -> bool:

@@ -17,6 +17,7 @@ from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.hosts.replays import Key, Replay, Replays, key_of, replays_of
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.specialize.dependencies import renew_host
+from tilejit.kinds import is_a
 from tilejit.runtime.arrays import ArrayView, first_array, view_of
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.call.signature import check_output, check_writable
@@ -77,7 +78,7 @@ def _speaks(definition: Definition, seen: set[Definition]) -> bool:
     if definition in seen:
         return False
     seen.add(definition)
-    hosts = [value.definition for value in named_values(function) if isinstance(value, Kernel) and value.definition.kind == "host"]
+    hosts = [value.definition for value in named_values(function) if is_a(value, Kernel) and value.definition.kind == "host"]
     return speaks_of_ranks(function) or any(_speaks(host, seen) for host in hosts)
 
 
@@ -178,7 +179,7 @@ class HostCall:
 
 def is_copied(value: object) -> bool:
     """Whether reading a text takes something out of an argument: a number, or elements that do not lie in one piece."""
-    if isinstance(value, bool | int | float | StackedDeviceTensor | Sharded):
+    if is_a(value, bool, int, float, StackedDeviceTensor, Sharded):
         return False
     view = view_of(value)
     return view is None or not view.shape or not view.contiguous
@@ -270,10 +271,10 @@ def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, obje
 
 def _shown(value: object) -> object:
     """What a launch gives to its kernel, as other processes would say it: parts of tensors by their places, numbers as they are."""
-    if isinstance(value, HostTensor):
+    if is_a(value, HostTensor):
         return (_shown(value.whole), value.at) if value.whole is not None else (value.name, value.shape)
-    if isinstance(value, Window | GroupOf):
-        window = value.window if isinstance(value, GroupOf) else value
+    if is_a(value, Window, GroupOf):
+        window = value.window if is_a(value, GroupOf) else value
         return window.buffer.name, window.shape, type(value).__name__
     return type(value).__name__, repr(value)
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
 from tilejit.jit.reads.plain import BUILTINS, PURE, is_builtin, is_plain, is_settled, language_path
+from tilejit.kinds import is_a
 from tilejit.runtime.ranks.codes import codes_in
 from tilejit.runtime.ranks.plan import HostTensor, StackedTensor
 from tilejit.types.annotations import DynVar
@@ -60,7 +61,7 @@ class Names:
 
     def read(self, function: object, methods: Collection[str]) -> FunctionType:
         """Take up a function; `methods`: what it may call on `self`. Gives its copy."""
-        if not isinstance(function, FunctionType):
+        if not is_a(function, FunctionType):
             raise _Unsteady
         if function in self.copies:
             return self.copies[function]
@@ -105,20 +106,20 @@ class Names:
             return
         found = seen[name] = others.get(name, _NOTHING)
         self._bindings.append((others, name, found))
-        if not (id(found) in PURE or id(found) in _PURE_TOO or (is_builtin(name, found) and isinstance(found, type) and issubclass(found, BaseException))):
+        if not (id(found) in PURE or id(found) in _PURE_TOO or (is_builtin(name, found) and is_a(found, type) and issubclass(found, BaseException))):
             raise _Unsteady
 
     def _take(self, value: object) -> object:
         """Take up what a name stands for; gives what it stands for in copies."""
-        if isinstance(value, FunctionType):
+        if is_a(value, FunctionType):
             return self.read(value, ())
-        if isinstance(value, Kernel):
+        if is_a(value, Kernel):
             self._owners[id(value)] = value
             if value.definition.kind == "host":
                 if value.definition.receiver is not None:
                     raise _Unsteady  # as in names_of
                 self.read(value.definition.function, ())
-        elif isinstance(value, ModuleType):
+        elif is_a(value, ModuleType):
             if value.__name__ not in _LANGUAGE:
                 raise _Unsteady
             self._owners.update({id(space): space for space in (value, *map(vars(value).get, GROUPS)) if space is not None})
@@ -133,23 +134,23 @@ class Names:
         which have no copies, must have nothing there."""
         owners = list(self._owners.values())
         for owner in owners:  # which grows: what the language has there can be given attributes too
-            if not isinstance(owner, FunctionType | Kernel | ModuleType | DynVar) and language_path(owner) is None and not _is_kind(owner):
+            if not is_a(owner, FunctionType, Kernel, ModuleType, DynVar) and language_path(owner) is None and not _is_kind(owner):
                 if not (_is_constant(owner) or _is_kind(type(owner))):
                     raise _Unsteady
                 continue
-            if isinstance(owner, FunctionType) and owner not in self.copies:
+            if is_a(owner, FunctionType) and owner not in self.copies:
                 raise _Unsteady  # somebody's own in place of what the language has: the text would run that, and no copy of it
             names: Mapping[str, object] = getattr(owner, "__dict__", _NO_NAMES)
             found = {name: names.get(name, _NOTHING) for name in self._attributes}
             there = {name: value for name, value in found.items() if value is not _NOTHING}
-            if isinstance(owner, FunctionType):
+            if is_a(owner, FunctionType):
                 vars(self.copies[owner]).update(there)
-            if (isinstance(owner, Kernel) and there) or (isinstance(owner, FunctionType) and not all(map(_is_constant, there.values()))):
+            if (is_a(owner, Kernel) and there) or (is_a(owner, FunctionType) and not all(map(_is_constant, there.values()))):
                 raise _Unsteady
             if type(names) is dict:
                 self._spaces.append((owner, names))
             self._bindings += [(names, name, value) for name, value in found.items()]
-            kinds = (kind for kind in (owner if isinstance(owner, type) else type(owner)).__mro__ if _is_kind(kind))
+            kinds = (kind for kind in (owner if is_a(owner, type) else type(owner)).__mro__ if _is_kind(kind))
             owners += [value for value in (*there.values(), *kinds) if all(value is not one for one in owners)]
 
 
@@ -163,12 +164,12 @@ def _is_constant(value: object) -> bool:
     """Whether a value stays what it is, and does the same whenever it is called; bytes become texts by codecs, which anybody registers."""
     if type(value) is tuple or type(value) is frozenset:
         return all(map(_is_constant, cast("tuple[object, ...]", value)))
-    return id(value) not in _IMPURE and type(value) is not bytes and (isinstance(value, DynVar) or (is_plain(value) and is_settled(value)))
+    return id(value) not in _IMPURE and type(value) is not bytes and (is_a(value, DynVar) or (is_plain(value) and is_settled(value)))
 
 
 def _is_kind(value: object) -> bool:
     """Whether it is a class of ours, to which anybody can give attributes."""
-    return isinstance(value, type) and value.__module__.startswith("tilejit.")
+    return is_a(value, type) and value.__module__.startswith("tilejit.")
 
 
 def _content(cell: CellType) -> object:

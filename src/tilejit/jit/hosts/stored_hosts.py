@@ -23,6 +23,7 @@ from tilejit.jit.hosts import stored_texts
 from tilejit.jit.hosts.found_kernels import FoundKernels, modules_of, origin_of, paths_to, untuned, which
 from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_builtin, is_plain, same
+from tilejit.kinds import is_a
 from tilejit.runtime.arrays import DeviceTensor
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
@@ -97,7 +98,7 @@ class Writer:
         names: dict[str, object] = {}
         for name, value in values.items():
             self._modules += modules_of(name, value, node)
-            if isinstance(value, Kernel):
+            if is_a(value, Kernel):
                 self._refuse_attributes(value, stored_texts.attributes_of(name, node))
                 self.lost += [f"`{asked}({name})` is an answer of a kernel" for asked in stored_texts.kinds_asked(name, node)]
                 if stored_texts.is_given_away(name, node):
@@ -109,7 +110,7 @@ class Writer:
 
     def _attributes_of(self, function: FunctionType) -> dict[str, object]:
         """All that somebody set: a text may ask for it under any name of the function. What it wraps is no part of it where that is a kernel."""
-        held = {name: value for name, value in vars(function).items() if not (name == "__wrapped__" and isinstance(value, Kernel))}
+        held = {name: value for name, value in vars(function).items() if not (name == "__wrapped__" and is_a(value, Kernel))}
         return {name: self._encoded(f"`{function.__name__}.{name}`", value) for name, value in held.items()}
 
     def _refuse_attributes(self, kernel: Kernel, read: set[str] | None = None) -> None:
@@ -135,17 +136,17 @@ class Writer:
         return ["object", number]
 
     def _other(self, what: str, value: object) -> object:
-        if isinstance(value, ModuleType):
+        if is_a(value, ModuleType):
             self._modules.append(value)
             return ["module", value.__name__]
-        if isinstance(value, DynVar):
+        if is_a(value, DynVar):
             if value not in self._symbols:
                 self._symbols.append(value)
             return ["dynamic", value.name, self._symbols.index(value)]
-        if isinstance(value, Kernel):
+        if is_a(value, Kernel):
             self._refuse_attributes(value)
             return self._stand_in(value)
-        if isinstance(value, FunctionType):
+        if is_a(value, FunctionType):
             return ["function", self.function(value, {})]
         self.lost.append(f"{what} is a {type(value).__name__}")
         return ["lost"]
@@ -188,7 +189,7 @@ def _without_attributes(function: FunctionType) -> FunctionType:
 
 
 def _write_param(param: LaunchParam) -> list[object]:
-    shape = None if param.shape is None else [extent if isinstance(extent, int) else str(getattr(extent, "name", extent)) for extent in param.shape]
+    shape = None if param.shape is None else [extent if is_a(extent, int) else str(getattr(extent, "name", extent)) for extent in param.shape]
     try:
         default = encode(param.default)
     except NotPlain:
@@ -218,7 +219,7 @@ class StoredLaunch:
         number = chosen(self._entries, values)
         if number is not None:
             return Fixed(self._entries[number][0], lambda: f"{self.name}{number}{self._digest()}")
-        given = [f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if isinstance(value, np.ndarray | DeviceTensor)]
+        given = [f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if is_a(value, np.ndarray, DeviceTensor)]
         given += [f"{name}: {value!r}" for name, value in values.items() if not _is_open(value)]
         help = "compile the host function for such arguments too"
         raise ArtifactError(f"`{self.name}` was not compiled for {', '.join(given)}", help=help)
@@ -248,11 +249,11 @@ def _takes(entry: CompiledEntry, values: Mapping[str, object]) -> bool:
     symbols: dict[str, int] = {}
     for param in entry.signature.params:
         value = values[param.name]
-        if not isinstance(value, np.ndarray | DeviceTensor):
+        if not is_a(value, np.ndarray, DeviceTensor):
             if param.shape is not None:
                 return False
             continue
-        dtype = param.dtype if isinstance(value, DeviceTensor) else param.dtype.numpy
+        dtype = param.dtype if is_a(value, DeviceTensor) else param.dtype.numpy
         if param.shape is None or value.dtype != dtype or len(param.shape) != len(value.shape):
             return False
         if any((symbols.setdefault(dim, extent) if isinstance(dim, str) else dim) != extent for dim, extent in zip(param.shape, value.shape, strict=True)):

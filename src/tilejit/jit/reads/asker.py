@@ -15,6 +15,7 @@ from tilejit.jit.reads.natures import ITERATOR, STEPS, nature
 from tilejit.jit.reads.owners import OWNED, maybe_definition
 from tilejit.jit.reads.plain import is_part, is_plain, same
 from tilejit.jit.reads.questions import AGAIN, MISSING, OPERATORS, answered, holds_made, is_language
+from tilejit.kinds import is_a
 from tilejit.runtime.call.bindings import Word
 from tilejit.types.annotations import Untracked
 
@@ -43,7 +44,7 @@ class Step:
     @property
     def gives_object(self) -> bool:
         """Whether the answer is an object, which other questions may be about."""
-        return not (is_plain(self.answer) or self.operation == "content" or self.answer is MISSING or isinstance(self.answer, Untracked))
+        return not (is_plain(self.answer) or self.operation == "content" or self.answer is MISSING or is_a(self.answer, Untracked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def is_kin(found: object, known: object) -> bool:
     """Whether an object is to a key what another one was: kernels by digest, unless replaced; modules of ours, symbols, functions of programs by themselves."""
     if found is known:
         return True
-    if found is MISSING or is_plain(found) or isinstance(found, Untracked):
+    if found is MISSING or is_plain(found) or is_a(found, Untracked):
         return False
     kernels = [maybe_definition(value) for value in (found, known)]
     if kernels[0] is not None or kernels[1] is not None:
@@ -123,8 +124,8 @@ def is_kin(found: object, known: object) -> bool:
 def agrees(step: Step, found: object) -> bool:
     """Whether an answer is what it was: plain ones by type and value, objects by their kind. Which of them are the same is told apart."""
     known = step.answer
-    if isinstance(known, Untracked):
-        return isinstance(found, Untracked)
+    if is_a(known, Untracked):
+        return is_a(found, Untracked)
     if known is MISSING or found is MISSING:
         return found is known
     if not step.gives_object:

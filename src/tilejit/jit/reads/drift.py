@@ -8,16 +8,17 @@ from tilejit.errors import ParserTypeError, StaleCaptureError, UncacheableValueE
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.spelling import shown
+from tilejit.kinds import is_a
 
 
 def changed_answer(entry: Definition, read: str, owner: Definition | None, before: str, raw: object) -> StaleCaptureError:
     """The error for another answer than the kernel `entry` was compiled with; `read` says what was asked, and `owner` who asked."""
     where = "" if owner is entry or owner is None else f" in {_path(owner)}"
-    failed = _failure(raw) if isinstance(raw, Exception) else None
+    failed = _failure(raw) if is_a(raw, Exception) else None
     what = f"changed from {before} to {shown(raw)}"
     if failed is not None:
         what = f"ends in {failed} now; it was {before}"
-    elif raw is MISSING or isinstance(raw, Exception):
+    elif raw is MISSING or is_a(raw, Exception):
         what = f"was deleted; it was {before}"
     return StaleCaptureError(f"{read}, which kernel `{_path(entry)}` read{where} when it was compiled, {what}", help=_remedies(entry.name))
 

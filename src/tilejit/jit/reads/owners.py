@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilejit.jit.definition import Definition
+from tilejit.kinds import is_a
 
 OWNED = ("name", "around", "chain", "default", "annotations")
 """Operations whose first operand is a kernel or helper: they ask its definition."""
@@ -26,4 +27,4 @@ def maybe_definition(raw: object) -> Definition | None:
     """The definition of a kernel or helper; None for anything else."""
     from tilejit.jit.specialize.dependencies import definition_of
 
-    return raw if isinstance(raw, Definition) else definition_of(raw)
+    return raw if is_a(raw, Definition) else definition_of(raw)

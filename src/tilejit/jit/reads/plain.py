@@ -17,6 +17,7 @@ from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import ArtifactError
 from tilejit.jit.reads.typed import TypedFloat
 from tilejit.json_text import writer
+from tilejit.kinds import is_a
 from tilejit.ops.spec import OpFunction
 from tilejit.types import annotations as language_types
 from tilejit.types.annotations import RUNTIME, MemRef, Once, RuntimeMarker
@@ -49,7 +50,7 @@ _MADE_AT_RUN_TIME = 1 << 9
 
 def is_builtin(name: str, value: object) -> bool:
     """Whether every process has this under this name, without anybody having put it there."""
-    if isinstance(value, types.BuiltinFunctionType):
+    if is_a(value, types.BuiltinFunctionType):
         return value.__self__ is builtins and value.__name__ == name
     if type(value) is type and not value.__flags__ & _MADE_AT_RUN_TIME:
         return _ALIASES.get(name) is value or (value.__name__ == name and value.__module__ == "builtins")
@@ -63,13 +64,13 @@ def language_path(value: object) -> str | None:
         return repr(value)
     if kind in _ATOMS or kind is tuple or kind is list or kind is float:
         return None
-    if isinstance(value, DType):
+    if is_a(value, DType):
         return f"pl.{value.name}" if DTYPES.get(value.name) is value else None
-    if isinstance(value, enum.Enum) and ENUMS.get(type(value).__name__) is type(value):
+    if is_a(value, enum.Enum) and ENUMS.get(type(value).__name__) is type(value):
         return f"pl.{type(value).__name__}.{value.name}"
-    if isinstance(value, enum.EnumMeta) and ENUMS.get(value.__name__) is value:
+    if is_a(value, enum.EnumMeta) and ENUMS.get(value.__name__) is value:
         return f"pl.{value.__name__}"
-    if isinstance(value, RuntimeMarker):
+    if is_a(value, RuntimeMarker):
         return repr(RUNTIME)
     if kind is MemRef:
         return None
@@ -88,9 +89,9 @@ def is_open(value: object, name: str) -> bool:
     """Whether somebody may have set `value.name`: attributes of objects of the language and of Python's functions, except what is fixed by their classes."""
     if language_path(value) is None:
         return type(value) is types.BuiltinFunctionType
-    if isinstance(value, enum.EnumMeta):
+    if is_a(value, enum.EnumMeta):
         return name not in value.__members__
-    fixed = ("name", "value") if isinstance(value, enum.Enum) else DType.__dataclass_fields__ if isinstance(value, DType) else ()
+    fixed = ("name", "value") if is_a(value, enum.Enum) else DType.__dataclass_fields__ if is_a(value, DType) else ()
     return name not in fixed
 
 
@@ -119,7 +120,7 @@ _PARTS = ("tilejit.language", "tilejit.types.", "tilejit.tile_ir.", "tilejit.fro
 def is_part(value: object) -> bool:
     """Whether an object of ours becomes part of programs as it is: what the language consists of, annotations, views, functions of programs and inline
     functions, none of which changes. All else of ours (errors, compiled programs, settings of a run, …) is like any object of the user."""
-    return defining_module(value).startswith(_PARTS) and not isinstance(value, type | Once)
+    return defining_module(value).startswith(_PARTS) and not is_a(value, type, Once)
 
 
 def _is_number(value: np.generic) -> bool:
@@ -164,7 +165,7 @@ def encode(value: object, other: Callable[[object], object] | None = None, share
         return ["builtin", _BUILTIN_NAMES[id(value)]]
     if kind is np.str_ or kind is np.bytes_:  # an array of one would drop zeros at the end
         return ["numpy text", str.__str__(cast("str", value))] if kind is np.str_ else ["numpy bytes", bytes(cast("bytes", value)).hex()]
-    if isinstance(value, np.generic) and _is_number(value):
+    if is_a(value, np.generic) and _is_number(value):
         return ["numpy", _dtype_name(value.dtype) if kind.__module__ == "numpy" else f"ml_dtypes.{value.dtype.name}", number_bytes(value).hex()]
     if other is None:
         raise NotPlain(value)
@@ -212,7 +213,7 @@ def is_plain(value: object) -> bool:
     if kind is slice or kind is range:
         part = cast("slice", value)
         return is_plain(part.start) and is_plain(part.stop) and is_plain(part.step)
-    if isinstance(value, np.generic):
+    if is_a(value, np.generic):
         return _is_number(value)
     return language_path(value) is not None
 
@@ -254,7 +255,7 @@ def steady(value: object) -> object:
         part = cast("slice", value)
         parts = (part.start, part.stop, part.step)
         return value if steady(parts) is parts else slice(*map(steady, parts))
-    if kind is complex or isinstance(value, np.generic):
+    if kind is complex or is_a(value, np.generic):
         return value if value == value else _NANS.setdefault(written(value), decode(encode(value)))
     return value
 
@@ -268,7 +269,7 @@ def another(value: object) -> object:
         return cast("str", value).encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
     if kind is tuple:
         return (*cast("tuple[object, ...]", value),)
-    return decode(encode(value)) if kind in (float, bytes, complex, slice, range) or isinstance(value, np.generic) else value
+    return decode(encode(value)) if kind in (float, bytes, complex, slice, range) or is_a(value, np.generic) else value
 
 
 def interned(value: object) -> object:
@@ -294,7 +295,7 @@ def is_settled(value: object) -> bool:
         return is_settled((part.start, part.stop, part.step))
     if kind is dict:
         return all(is_settled(pair) for pair in cast("dict[object, object]", value).items())
-    return not isinstance(value, np.generic)
+    return not is_a(value, np.generic)
 
 
 _GROUPS = (tuple, list, set, frozenset, type({}.keys()), type({}.values()), type({}.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,6 +12,7 @@ from tilejit.frontend.fold import Namespace
 from tilejit.jit.reads.plain import MATHS, is_plain, is_settled
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.words import attribute_words, held_words, holds_callable, name_words
+from tilejit.kinds import is_a
 from tilejit.runtime.call.bindings import Word, function_words
 
 _CALLED = (len, min, max, abs, int, float, bool, round, divmod, sum, range)
@@ -50,7 +51,7 @@ def pure_words(function: object, given: Sequence[object]) -> list[Word] | None:
 
 
 def _words(function: object, seen: _Seen) -> list[Word] | None:
-    if not isinstance(function, types.FunctionType):
+    if not is_a(function, types.FunctionType):
         return None
     if id(function) in seen.functions:
         return []
@@ -117,13 +118,13 @@ def _read(namespace: Namespace, instructions: list[dis.Instruction], place: int,
 
 
 def _usable(value: object) -> bool:
-    if isinstance(value, Callable):  # type: ignore[arg-type]
+    if callable(value):
         return any(value is function for function in _CALLED) or id(value) in MATHS
-    return _is_data(value) and not isinstance(value, range | slice)
+    return _is_data(value) and not is_a(value, range, slice)
 
 
 def _holds_text(value: object) -> bool:
-    return isinstance(value, str | bytes) or (isinstance(value, tuple | frozenset) and any(map(_holds_text, cast("tuple[object, ...]", value))))
+    return is_a(value, str, bytes) or (is_a(value, tuple, frozenset) and any(map(_holds_text, cast("tuple[object, ...]", value))))
 
 
 def _is_constant(value: object) -> bool:

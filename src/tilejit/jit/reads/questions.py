@@ -15,6 +15,7 @@ from tilejit.frontend import fold
 from tilejit.frontend.fold import CLOCK
 from tilejit.jit.reads.natures import nature
 from tilejit.jit.reads.plain import NotPlain, defining_module, encode, is_plain
+from tilejit.kinds import is_a
 from tilejit.runtime.arrays import is_masked
 
 if TYPE_CHECKING:
@@ -101,14 +102,14 @@ def kind(value: object, owner: object, param: str) -> object:
 
 def is_language(value: object) -> bool:
     """Whether a value is our own package, or a module of ours under another name (`tilejit.compat`): then what is in it is no read."""
-    if not isinstance(value, types.ModuleType):
+    if not is_a(value, types.ModuleType):
         return False
     return _is_ours(cast("dict[str, object]", object.__getattribute__(value, "__dict__")).get("__name__")) or _is_ours(defining_module(value))
 
 
 def _is_ours(name: object) -> bool:
     """Whether a module of that name is of our package."""
-    return isinstance(name, str) and (name.startswith("tilejit.") or name == "tilejit")
+    return is_a(name, str) and (name.startswith("tilejit.") or name == "tilejit")
 
 
 def assigned(module: types.ModuleType, *names: str) -> object:
@@ -173,19 +174,19 @@ def _content(value: object, depth: int) -> object:
         return value
     if depth > 16:
         raise NotPlain(value)
-    if isinstance(value, bool | np.bool_):
+    if is_a(value, bool, np.bool_):
         return bool(value)
     for base in (int, float, str, bytes):
-        if isinstance(value, base) and not isinstance(value, np.generic):
+        if is_a(value, base) and not is_a(value, np.generic):
             return base.__str__(value) if base is str else base(value)  # type: ignore[arg-type,call-overload]
-    if isinstance(value, np.ndarray):
+    if is_a(value, np.ndarray):
         return _array(cast("np.ndarray[Any, Any]", value))
-    if isinstance(value, list | tuple):
+    if is_a(value, list, tuple):
         made = [_content(item, depth + 1) for item in cast("Sequence[object]", value)]
-        return tuple(made) if isinstance(value, tuple) else made
-    if isinstance(value, dict):
+        return tuple(made) if is_a(value, tuple) else made
+    if is_a(value, dict):
         return {_content(key, depth + 1): _content(item, depth + 1) for key, item in cast("dict[object, object]", value).items()}
-    if isinstance(value, set | frozenset):
+    if is_a(value, set, frozenset):
         return tuple(_content(item, depth + 1) for item in cast("set[object]", value))
     encode(value)  # plain, or NotPlain
     return value

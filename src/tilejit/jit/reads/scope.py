@@ -15,6 +15,7 @@ from tilejit.jit.reads.plain import defining_module, is_open, is_plain, same
 from tilejit.jit.reads.questions import MISSING, is_language
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import is_fixed_type
+from tilejit.kinds import is_a
 from tilejit.types.annotations import DynVar
 from tilejit.types.groups import GROUPS
 
@@ -85,7 +86,7 @@ class Reads:
             owner = self.trace.ask("attr", module, group)
         elif not is_handle(owner) and not self.trace.gave(owner) and not is_open(owner, name):
             found = fold.attribute(owner, name, path)
-            if not is_plain(owner) or is_plain(found) or (defining_module(found).startswith("tilejit.") and not isinstance(found, types.MethodType)):
+            if not is_plain(owner) or is_plain(found) or (defining_module(found).startswith("tilejit.") and not is_a(found, types.MethodType)):
                 return found  # else an object like any other: a method, a dtype of NumPy
         return self.trace.ask("attr", owner, name, path=path)
 
@@ -126,7 +127,7 @@ class Reads:
             if is_language(self.around(path[0]) if is_around else self.name(path[0])) and len(path) <= 2:
                 continue  # one question tells of all names of the language
             found = self.trace.ask("around", self._owner, *path) if is_around else self.chain(path)
-            decided = decided and (found is MISSING or is_plain(found) or isinstance(found, DynVar))
+            decided = decided and (found is MISSING or is_plain(found) or is_a(found, DynVar))
             same_as_read = same_as_read and (not decided or found is seen or (is_plain(found) and is_plain(seen) and same(found, seen)))
         if not decided:
             if self.trace.policy != "ignore" and quoted.names_other_classes():  # no question tells, nor is it a drift: what a program holds is the same

@@ -9,6 +9,7 @@ from typing import cast
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.reads.owners import OWNED
 from tilejit.jit.reads.plain import class_name, is_plain, language_path
+from tilejit.kinds import is_a
 
 SIGNS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<", "RShift": ">>", "BitAnd": "&", "BitOr": "|",
@@ -29,7 +30,7 @@ def shown(value: object, width: int = 80) -> str:
         except Exception:
             text = f"a {class_name(type(value))}"  # an integer longer than Python writes, or members whose repr fails
     else:
-        name = f" {class_name(value) if isinstance(value, type) else cast('types.FunctionType', value).__qualname__}" if type(value) in _NAMED else ""
+        name = f" {class_name(value) if is_a(value, type) else cast('types.FunctionType', value).__qualname__}" if type(value) in _NAMED else ""
         text = f"{class_name(type(value))}{name}" if name else f"a {class_name(type(value))}"
     return text if len(text) <= width else text[: width - 3] + "…"
 

@@ -17,10 +17,11 @@ from tilejit.jit.reads.members import Member, Members, member_of
 from tilejit.jit.reads.natures import ITERATOR, Nature, nature
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
 from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_deep, is_part, is_plain, steady
-from tilejit.jit.reads.questions import MAKING, MISSING, SPOKEN, is_language, is_word, nested, refusal
+from tilejit.jit.reads.questions import MAKING, MISSING, SPOKEN, is_language, is_word, nested
 from tilejit.jit.reads.spelling import shown, spelled_as
 from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.jit.reads.writing import UNNAMED, digest, flat, ours, question_of
+from tilejit.kinds import is_a
 from tilejit.types.annotations import DynVar, Untracked
 
 
@@ -263,13 +264,9 @@ class Trace:
     def _noted(self, question: str, operands: tuple[object, ...], identity: str, raw: object, spelled: str, known: Known | None, by_value: bool) -> object:
         number = len(self.objects)
         given = number in self._given
-        try:
-            _ = raw.__class__  # what else is asked of an object's type goes through this
-        except Exception as error:
-            raise refusal(spelled, f"a {class_name(type(raw))} whose __class__ raises {type(error).__name__}") from error
         if self.policy != "ignore":
             renew(raw)
-        hidden = isinstance(raw, Untracked)
+        hidden = is_a(raw, Untracked)
         value, answer, shared, place = (None, '["untracked"]', '["untracked"]', "") if hidden else self._answer(raw, number, identity, by_value)
         if known is None and not given:
             self._compare(identity, shared, raw, spelled, operands)
@@ -284,12 +281,12 @@ class Trace:
         self.objects.append(raw)
         self.paths.append(spelled)
         self._identities.append(identity)
-        return self._hidden(raw.value) if isinstance(raw, Untracked) else value
+        return self._hidden(raw.value) if is_a(raw, Untracked) else value
 
     def _hidden(self, raw: object) -> object:
         """A value that is in no key."""
-        raw = raw.value if isinstance(raw, Untracked) else raw
-        if is_plain(raw) or isinstance(raw, DynVar):
+        raw = raw.value if is_a(raw, Untracked) else raw
+        if is_plain(raw) or is_a(raw, DynVar):
             return raw
         self._untracked.append(raw)
         return Handle(-len(self._untracked))
@@ -321,7 +318,7 @@ class Trace:
         return place
 
     def _kind(self, raw: object) -> tuple[str, str]:
-        if isinstance(raw, DynVar):
+        if is_a(raw, DynVar):
             return "symbol", raw.name
         definition = maybe_definition(raw)
         if definition is not None:

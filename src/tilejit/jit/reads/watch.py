@@ -20,6 +20,7 @@ from tilejit.jit.reads.owners import maybe_definition, owner_first
 from tilejit.jit.reads.questions import AGAIN, MISSING, answered
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import is_same, words_of
+from tilejit.kinds import is_a
 from tilejit.lazy import lazy
 from tilejit.runtime.call.bindings import Word, annotation_words, function_words, joined
 from tilejit.runtime.call.layout import supported
@@ -205,7 +206,7 @@ class _Learned:
     def _step(self, before: Step, answer: object) -> Step:
         step = replace(before, answer=answer, words=None)
         raws = owner_first(step.operation, tuple(_filled(operand, self._objects) for operand in step.operands))
-        step.once = step.operation == "call" and isinstance(raws[0], Once)
+        step.once = step.operation == "call" and is_a(raws[0], Once)
         step.words = words_of(step.operation, raws, answer) if supported() else None
         return step
 

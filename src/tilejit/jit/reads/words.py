@@ -11,6 +11,7 @@ from tilejit.jit.reads.natures import METHODS, kind_that_changes
 from tilejit.jit.reads.owners import maybe_definition
 from tilejit.jit.reads.plain import MATHS, is_open, is_plain, is_settled, same
 from tilejit.jit.reads.questions import MISSING, followed, is_language
+from tilejit.kinds import is_a
 from tilejit.runtime.call.bindings import (
     IMMUTABLE_TYPE,
     MANAGED_DICT,
@@ -117,7 +118,7 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
     from tilejit.jit.reads.pure import pure_words
 
     function, args, keywords = operands[:3]
-    if isinstance(function, Once):
+    if is_a(function, Once):
         return [] if not any(map(holds_callable, (*args, *keywords.values()))) else None
     if function is isinstance and len(args) == 2 and not keywords and is_plain(args[0]) and all(map(is_fixed_type, _members(args[1]))):
         return []
@@ -125,7 +126,7 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
         return None
     if id(function) in MATHS:
         return []
-    if isinstance(function, types.BuiltinMethodType):
+    if is_a(function, types.BuiltinMethodType):
         return [] if type(function.__self__) in (int, float, str, bytes, tuple) and is_plain(function.__self__) and _is_own(function.__name__) else None
     return pure_words(function, (*args, *keywords.values()))
 
@@ -274,11 +275,17 @@ def _words_in_instance(instance: object, name: str) -> list[Word] | None:
         return joined([type_word(instance)], version_words(cls))
     if _is_descriptor(found) and type(found) is not types.FunctionType:
         return None
-    own = getattr(instance, "__dict__", None)
+    own = _own_dict(instance)
     if type(own) is not dict or (found is MISSING and name not in own):
         return None
     names = cast("dict[str, object]", own)
     return joined([type_word(instance)], version_words(cls), _kind_words(found), dict_pointer(instance, names), binding_words(names, name))
+
+
+def _own_dict(instance: object) -> object:
+    """The dict of an object, whatever its class says under that name."""
+    kept = _raw(type(instance), "__dict__")
+    return kept.__get__(instance) if type(kept) is types.GetSetDescriptorType or type(kept) is types.MemberDescriptorType else None
 
 
 def _kind_words(found: object) -> list[Word] | None:

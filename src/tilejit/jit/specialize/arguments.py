@@ -17,6 +17,7 @@ from tilejit.jit.specialize.compile_time import Parts
 from tilejit.jit.specialize.meta import Bundle, CompileTime, Constant, RuntimeScalar
 from tilejit.jit.specialize.scalars import as_declared
 from tilejit.jit.specialize.signature import JitParam
+from tilejit.kinds import is_a
 from tilejit.runtime.arrays import scalar_of, view_of
 from tilejit.types.annotations import DynVar, RuntimeMarker
 
@@ -164,7 +165,7 @@ def _calls_without(definition: Definition, missing: list[JitParam], outputs: lis
 
 def _classify(parts: Parts, param: JitParam, value: object, running: bool) -> Argument:
     definition = parts.definition
-    if isinstance(value, RuntimeMarker):
+    if is_a(value, RuntimeMarker):
         return _runtime_marker(definition, param, running)
     if value is None and param.optional:
         return Constant(None)

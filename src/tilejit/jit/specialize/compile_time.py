@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from tilejit.jit.protocol import registration_hint
 from tilejit.jit.reads.plain import is_plain, steady
 from tilejit.jit.specialize.meta import Bundle, CompileTime, Constant
 from tilejit.jit.specialize.signature import JitParam
+from tilejit.kinds import is_a
 from tilejit.runtime.arrays import scalar_of, view_of
 
 Made = TypeVar("Made")
@@ -137,7 +137,7 @@ def _own_way(value: object) -> str | None:
     classes = type(value).__mro__
     own = classes[: next((place for place, cls in enumerate(classes) if cls in _CONTAINERS), 0)]
     found = next((name for name in _WAYS if any(name in vars(cls) for cls in own)), None)
-    if found is None and isinstance(value, tuple):
+    if found is None and is_a(value, tuple):
         found = next((name for name in getattr(value, "_fields", ()) if not _is_field(own, name)), None)
     return found
 
@@ -149,9 +149,9 @@ def _is_field(classes: Sequence[type], name: str) -> bool:
 
 def leaves(value: object, depth: int = 0) -> Iterator[object]:
     """What is in a container, those in it included."""
-    if depth > 8 or not isinstance(value, tuple | list | dict):
+    if depth > 8 or not is_a(value, tuple, list, dict):
         return
-    for item in cast("tuple[object, ...]", tuple(value.values()) if isinstance(value, dict) else value):
+    for item in cast("tuple[object, ...]", tuple(value.values()) if is_a(value, dict) else value):
         yield item
         yield from leaves(item, depth + 1)
 
@@ -159,13 +159,13 @@ def leaves(value: object, depth: int = 0) -> Iterator[object]:
 def is_known_kind(value: object) -> bool:
     """Whether an object is of a kind that is passed for what it says, not for its data."""
     kinds = (int, float, tuple, list, dict, set, frozenset, enum.Enum, SimpleNamespace)
-    return isinstance(value, kinds) or callable(value) or dataclasses.is_dataclass(value) or is_plain(value)
+    return is_a(value, *kinds) or callable(value) or hasattr(type(value), "__dataclass_fields__") or is_plain(value)
 
 
 def _has_own_class(value: object) -> bool:
     """Whether a number is an object too, which may have members and operators of its own."""
-    return isinstance(value, int | float | enum.Enum) and type(value) not in (int, float, bool) and not is_plain(value)
+    return is_a(value, int, float, enum.Enum) and type(value) not in (int, float, bool) and not is_plain(value)
 
 
 def _is_tensor(value: object) -> bool:
-    return not isinstance(value, str | int | float | tuple | list | dict | type(None)) and scalar_of(value) is None and view_of(value) is not None
+    return not is_a(value, str, int, float, tuple, list, dict, type(None)) and scalar_of(value) is None and view_of(value) is not None

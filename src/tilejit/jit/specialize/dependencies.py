@@ -17,6 +17,7 @@ from tilejit.jit.reads.plain import class_name, defining_module
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
+from tilejit.kinds import is_a
 
 
 def resolve(node: ast.expr, reads: Reads) -> object:
@@ -42,11 +43,11 @@ def _is_language_path(path: Path, reads: Reads) -> bool:
 
 def definition_of(value: object) -> Definition | None:
     """The definition of a kernel, or of a `@pl.inline` function or its like, which is a helper as `@pl.jit.inline` is; None for anything else."""
-    if isinstance(value, Kernel):
+    if is_a(value, Kernel):
         return value.definition
     # By name: the class of inline functions lives where the IR does, which a cache hit must not load.
     python = getattr(value, "python", None) if class_name(type(value)) == "InlineFunction" and defining_module(value).startswith("tilejit.") else None
-    if not isinstance(python, FunctionType):
+    if not is_a(python, FunctionType):
         return None
     options = {"auto_scope": False} if getattr(value, "auto_scope", None) is False else {}
     found, plain = vars(python).get(_kept_as(options)), unwrapped(python)

@@ -17,6 +17,7 @@ from tilejit.jit.reads.plain import class_name, defining_module, is_settled
 from tilejit.jit.reads.questions import MISSING, refusal
 from tilejit.jit.specialize.nodes import at, evaluated, relocated
 from tilejit.jit.specialize.values import Abstract, Items, Static, literal
+from tilejit.kinds import is_a
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specializer
@@ -97,7 +98,7 @@ class Objects:
             help = "write a tuple, or ask it what it is for: `x in {…}`, `len({…})`"
             return self.located(UnsupportedFeatureError("a kernel cannot contain a set other than while compiling", help=help), node)
         error = refusal(trace.path_of(inner), f"a {defining_module(raw)}.{class_name(type(raw))}")
-        of_arrays = (isinstance(raw, type) and issubclass(raw, np.generic)) or isinstance(raw, np.dtype) or class_name(type(raw)) == "dtype"
+        of_arrays = (is_a(raw, type) and issubclass(raw, np.generic)) or is_a(raw, np.dtype) or class_name(type(raw)) == "dtype"
         if of_arrays and (dtype := dtype_elsewhere(raw)) is not None:
             error.hint = f"the language has data types of its own: pl.{dtype.name}"
         return self.located(error, node)

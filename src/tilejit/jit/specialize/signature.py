@@ -14,6 +14,7 @@ from tilejit.errors import ArgumentError, ParserTypeError, TilejitError
 from tilejit.frontend.source import FunctionText, span_of
 from tilejit.jit.reads.facts import Facts
 from tilejit.jit.specialize.annotation_text import by_syntax
+from tilejit.kinds import is_a
 from tilejit.optional import OptionalAnnotation
 from tilejit.types.annotations import (
     ArrayAnnotation,
@@ -67,7 +68,7 @@ class JitParam(NamedTuple):
 
     @property
     def stays_runtime(self) -> bool:
-        return isinstance(self.default, RuntimeMarker)
+        return is_a(self.default, RuntimeMarker)
 
     @property
     def classes(self) -> tuple[type, ...]:

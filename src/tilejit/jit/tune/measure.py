@@ -17,6 +17,7 @@ from tilejit.frontend.code_objects import digest_of, nested
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.bound import ByReference
 from tilejit.jit.reads.plain import encode, is_deep, is_plain
+from tilejit.kinds import is_a
 from tilejit.runtime.ranks.codes import is_full
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
@@ -53,13 +54,13 @@ class Measure:
                 return known
             members = [self._at(member) for member in _members(value)]
             return [_kind(value), *(sorted(members, key=json.dumps) if isinstance(value, set | frozenset) else members)]
-        if isinstance(value, MethodType):
+        if is_a(value, MethodType):
             return ["method", _kind(value.__self__), self._at(value.__func__)]
-        if isinstance(value, FunctionType):
+        if is_a(value, FunctionType):
             return self._again(value) or self._function(value)
         if _is_wrapper(value):
-            return ["wrapped", _kind(value), self._at(self._read(lambda: value.origin() if isinstance(value, ByReference) else unwrapped(value)))]
-        if isinstance(value, BuiltinFunctionType | np.ufunc | type | ModuleType):
+            return ["wrapped", _kind(value), self._at(self._read(lambda: value.origin() if is_a(value, ByReference) else unwrapped(value)))]
+        if is_a(value, BuiltinFunctionType, np.ufunc, type, ModuleType):
             return ["named", _kind(value), f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', None) or value.__name__}"]
         return ["object", _kind(value)]
 
@@ -83,12 +84,12 @@ class Measure:
         """The first that has a name; of methods of classes and static ones the function."""
         looks = (self._read(partial(namespace.get, name, Ellipsis)) for namespace in namespaces)
         value = next((value for value in looks if value is not Ellipsis), Ellipsis)
-        return value.__func__ if isinstance(value, staticmethod | classmethod) else value
+        return value.__func__ if is_a(value, staticmethod, classmethod) else value
 
     def _with_members(self, value: object, names: tuple[str, ...]) -> list[object]:
         """A value that a function names, with those of its members that the function may name: each function has names of its own."""
         namespaces = _namespaces(value)
-        if not namespaces or (isinstance(value, FunctionType) and not self._read(partial(bool, vars(value)))):
+        if not namespaces or (is_a(value, FunctionType) and not self._read(partial(bool, vars(value)))):
             return [self._at(value)]  # most functions have no members
         known = self._again(value, names)
         return [self._at(value), *([known] if known is not None else self._named(names, *namespaces))]
@@ -112,7 +113,7 @@ _CONTAINERS = (tuple, list, dict, set, frozenset)
 
 def _members(value: object) -> Iterable[object]:
     """What is in a container, or in a part of a call."""
-    if isinstance(value, partial):
+    if is_a(value, partial):
         return (value.func, *value.args, *chain.from_iterable(sorted(value.keywords.items())))
     if isinstance(value, dict):
         return chain.from_iterable(dict.items(cast("dict[Any, Any]", value)))
@@ -122,11 +123,11 @@ def _members(value: object) -> Iterable[object]:
 
 def _namespaces(value: object) -> list[Mapping[str, object]]:
     """Where the members of a module, class or function of the user's are; of other values nothing."""
-    if isinstance(value, ModuleType):
+    if is_a(value, ModuleType):
         return [] if _is_of_library(value) else [vars(value)]
-    if isinstance(value, FunctionType):
+    if is_a(value, FunctionType):
         return [] if _is_library(value.__code__.co_filename) else [vars(value)]
-    if isinstance(value, type):
+    if is_a(value, type):
         return [vars(base) for base in value.__mro__ if not _is_of_library(sys.modules.get(base.__module__))]
     return []
 

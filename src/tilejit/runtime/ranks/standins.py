@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from tilejit.dtypes import DType
 from tilejit.errors import AliasError, ArgumentError, InvalidOperationError, OptionError, ShapeError
+from tilejit.kinds import is_a
 from tilejit.ops.spec import OpFunction
 from tilejit.runtime.ranks.codes import codes_in, is_full
 from tilejit.runtime.ranks.host import Recorder
@@ -31,12 +32,12 @@ class _Names:
         if name in self._own:
             own = self._own[name]
             held = getattr(self._module, "__dict__", self._own).get(name, own)  # which the language makes when it is first asked for
-            if held is own or isinstance(own, _Names) or isinstance(held, OpFunction | Marker):
+            if held is own or isinstance(own, _Names) or is_a(held, OpFunction, Marker):
                 return own
         if name.startswith("__"):
             raise AttributeError(name)
         found = getattr(self._module, name)
-        if isinstance(found, OpFunction | Marker):
+        if is_a(found, OpFunction, Marker):
             return _Refused(self._recorder, f"{self._spelled}.{name}")
         return found  # a type, or what somebody put in place of an operator
 
@@ -110,19 +111,19 @@ class Language:
 
     def replaced(self, value: object) -> object:
         """What a name of the host function stands for while it runs."""
-        if isinstance(value, ModuleType):
+        if is_a(value, ModuleType):
             name = value.__name__
             if name in ("tilejit.language.distributed", "pypto.language.distributed"):
                 return self.pld
             return self.pl if name in ("tilejit.language", "pypto.language") else value
-        if isinstance(value, DynVar):
+        if is_a(value, DynVar):
             return self.recorder.symbols.get(value, value)
-        if isinstance(value, OpFunction | Marker):
+        if is_a(value, OpFunction, Marker):
             return self._by_name.get(repr(value), _Refused(self.recorder, repr(value)))
         return value
 
     def _group(self, window: object) -> GroupOf:
-        if not isinstance(window, Window):
+        if not is_a(window, Window):
             self.recorder.fail(ArgumentError, "pld.get_comm_ctx takes a window")
         return GroupOf(window)
 
@@ -132,7 +133,7 @@ class Language:
         seen: dict[WindowBuffer, str] = {}
         out: list[Window] = []
         for label, value in operands.items():
-            if not isinstance(value, Window):
+            if not is_a(value, Window):
                 self.recorder.fail(
                     ArgumentError, f"`{label}` of pld.tensor.{name} is a window, got {type(value).__name__}", help="pld.window(buf, […], dtype=…)"
                 )
@@ -143,7 +144,7 @@ class Language:
         return out
 
     def _source(self, name: str, label: str, value: object) -> Window | HostTensor:
-        if isinstance(value, HostTensor):
+        if is_a(value, HostTensor):
             if value.shape[0] != self.recorder.plan.world:
                 self.recorder.fail(ShapeError, f"`{label}` of pld.tensor.{name} has a slice per rank: {self.recorder.plan.world}, got {list(value.shape)}")
             return value
@@ -217,7 +218,7 @@ _COLLECTIVES = ("barrier", "allreduce", "broadcast", "allgather", "reduce_scatte
 
 
 def _reduce(op: object) -> int:
-    if isinstance(op, int) and not isinstance(op, bool) and op in [member.value for member in ReduceOp]:
+    if is_a(op, int) and not is_a(op, bool) and op in [member.value for member in ReduceOp]:
         return op
     if not isinstance(op, ReduceOp):
         choices = ", ".join(f"pld.ReduceOp.{member.name}" for member in ReduceOp)
