@@ -323,7 +323,7 @@ class Programs(Kernel):
             raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
         seen = settings.snapshot()
         with settings.under(settings.values_in(seen)):
-            platform, device = place_of(*self._wanted(config), devices_of(bound.values.values()))
+            platform, device = place_of(*self._wanted(config), devices_of(bound.passed))
             options = self._options(config, platform)
         return disk.first_part(trace, _described(extents, bound), bound.omitted, options, device, seen)
 
