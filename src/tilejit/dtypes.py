@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from tilejit.frozen import of_the_language
 from tilejit.optional import MayBeNone
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Kind = Literal["bool", "int", "uint", "float", "complex", "task"]
 
 
+@of_the_language
 @dataclass(frozen=True, eq=False, slots=True)
 class DType(MayBeNone):
     """An element type. Instances are singletons: compare with `is` or `==`."""

@@ -319,6 +319,13 @@ def in_body(kind: type[TilejitError]) -> type[TilejitError]:
     return both
 
 
+def note_argument(error: Exception, param: str, owner: str) -> None:
+    """Say on the way out of an argument's own code whose argument it is; errors of ours say so themselves."""
+    note = f"while tilejit asked the argument `{param}` of {owner} what it is"
+    if not isinstance(error, TilejitError) and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
 SLIP = 0.76
 """How much of two names must be the same for one to be a slip of the other where there are hundreds: `roll` and `norm` are no `unroll` and `tensor`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -148,10 +149,49 @@ def by_kind() -> int:
     return 2 if type(times).__name__ == "JITFunction" else 1
 
 
-@pytest.mark.parametrize("by", [by_kernel, by_kind])
+def by_kind_under_another_name() -> int:
+    other = times
+    return 2 if type(other).__name__ == "JITFunction" else 1
+
+
+def by_kind_in_a_walrus() -> int:
+    return 2 if (other := times) and isinstance(other, type(pl.exp)) else 1
+
+
+def by_kind_of_one_of_several() -> int:
+    found = [kernel for kernel in (times, times if FACTOR else None) if not isinstance(kernel, type(powers))]
+    return len(found)
+
+
+def by_attribute_of_a_member() -> int:
+    both = {"one": times}
+    first = both["one"]
+    again = first
+    return 2 if hasattr(again, "compile") else 1
+
+
+@pytest.mark.parametrize("by", [by_kernel, by_kind, by_kind_under_another_name, by_kind_in_a_walrus, by_kind_of_one_of_several, by_attribute_of_a_member])
 def test_texts_that_ask_what_a_kernel_is_are_refused(by: Any) -> None:
     with pytest.raises(ArtifactError, match="of a kernel"):
         _ = host_with(by).compile(X, config=on(2)).output_dir
+
+
+@functools.wraps(times, updated=())
+def around_a_kernel(*args, **named):  # pyright: ignore  (annotations would have to be stored too)
+    return around_a_kernel.__wrapped__(*args, **named)  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def test_a_function_around_a_kernel_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    @pl.jit.host
+    def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            around_a_kernel(x[r], y[r], 3, device=r)
+
+    found: Any = CompiledProgram.from_dir(host.compile(X, config=on(2)).output_dir)
+    np.testing.assert_array_equal(found(X), 3 * X)
+    monkeypatch.setattr(times, "factor", 2, raising=False)
+    with pytest.raises(ArtifactError, match=r"`times\.factor` is an attribute of a kernel"):
+        _ = host.compile(X, config=on(2)).output_dir
 
 
 def test_a_name_may_be_a_variable_of_a_comprehension_too() -> None:

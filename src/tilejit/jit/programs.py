@@ -21,6 +21,7 @@ from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.extents import Extents
 from tilejit.jit.reads import facts
 from tilejit.jit.reads.answers import Answers, Table
+from tilejit.jit.reads.asking import refuse_in_import
 from tilejit.jit.reads.drift import replaced_part_of, unsteady
 from tilejit.jit.reads.manifest import Node
 from tilejit.jit.reads.scope import OldAnnotations, Reads
@@ -165,6 +166,7 @@ class Programs(Kernel):
             program = self._from_disk(key, trace, *there)
             if program is not None:
                 return program, there[1]
+        refuse_in_import(self.definition)
         walk = trace.fork()
         start = time.perf_counter()
         whole = self._with_outputs(walk, extents, bound)
@@ -322,7 +324,7 @@ class Programs(Kernel):
             raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
         seen = settings.snapshot()
         with settings.under(settings.values_in(seen)):
-            platform, device = place_of(*self._wanted(config), devices_of(bound.values.values()))
+            platform, device = place_of(*self._wanted(config), devices_of(bound.passed))
             options = self._options(config, platform)
         return disk.first_part(trace, _described(extents, bound), bound.omitted, options, device, seen)
 

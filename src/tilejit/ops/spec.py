@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec
 
 from tilejit.dtypes import DType
 from tilejit.errors import InvalidOperationError
+from tilejit.frozen import of_the_language
 from tilejit.lazy import lazy
 from tilejit.ops.facts import PLAIN, Facts
 from tilejit.types.scopes import parse_signature
@@ -192,6 +193,7 @@ class OpSpec:
         return f"OpSpec({self.name!r})"
 
 
+@of_the_language
 @dataclass(frozen=True, slots=True)
 class OpFunction:
     """A public name of the language (`pl.add`): the rows it may mean. Calling it outside a kernel is an error."""

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -32,14 +33,24 @@ _PATIENCE = 10.0
 """Seconds after which a fork goes on all the same: the import may wait for what the thread that forks holds."""
 
 
+def _imports() -> Iterator[tuple[str, int]]:
+    """What is being imported now of these packages, and the threads that do."""
+    for name, reference in list(getattr(sys.modules["_frozen_importlib"], "_module_locks", {}).items()):
+        owner = getattr(reference(), "owner", None)
+        if owner is not None and name.partition(".")[0] in _IMPORTED:
+            yield name, owner
+
+
 def _others_import() -> bool:
     """Whether another thread is importing what the child may need: it would wait for that thread, which it does not have."""
-    me, held = threading.get_ident(), getattr(sys.modules["_frozen_importlib"], "_module_locks", {})
-    for name, reference in list(held.items()):
-        owner = getattr(reference(), "owner", None)
-        if owner not in (None, me) and name.partition(".")[0] in _IMPORTED:
-            return True
-    return False
+    me = threading.get_ident()
+    return any(owner != me for _, owner in _imports())
+
+
+def imported_here() -> str | None:
+    """The module of these packages that this very thread is importing: whoever came in between finds it half made, and would wait for it for ever."""
+    me = threading.get_ident()
+    return next((name for name, owner in _imports() if owner == me), None)
 
 
 _across: list[AbstractContextManager[object]] = []

@@ -11,6 +11,7 @@ from typing import Any, cast, get_args, get_origin
 
 from tilejit.dtypes import DType
 from tilejit.errors import ParserTypeError, TilejitError
+from tilejit.frozen import of_the_language
 from tilejit.optional import MayBeNone
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import EXTENT_OPERATIONS
@@ -338,6 +339,7 @@ class InOut:
         return _directed("InOut", item)
 
 
+@of_the_language
 @dataclass(frozen=True, slots=True)
 class RuntimeMarker:
     """The type of `pl.RUNTIME`: keep this scalar a run-time parameter."""

@@ -7,8 +7,10 @@ from inspect import Parameter, Signature
 from typing import NoReturn
 
 from tilejit.errors import InvalidOperationError
+from tilejit.frozen import of_the_language
 
 
+@of_the_language
 @dataclass(frozen=True, slots=True)
 class Marker:
     """A name of the language that the front end interprets; calling it outside a kernel is an error."""

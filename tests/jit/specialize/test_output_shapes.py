@@ -321,6 +321,34 @@ def test_where_it_cannot_be_told_the_write_is_named() -> None:
     assert 'pl.like("x")' in (caught.value.hint or "")
 
 
+@pl.jit
+def wrong_behind_a_good_one(x: pl.Tensor, good: pl.Out[pl.Tensor], wrong: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        good[:] = x + 1.0
+        wrong[:] = pl.matmul(x, x)
+
+
+@pl.jit
+def wrong_before_a_good_one(x: pl.Tensor, wrong: pl.Out[pl.Tensor], good: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        good[:] = x + 1.0
+        wrong[:] = pl.matmul(x, x)
+
+
+@pl.jit
+def two_wrong_ones(x: pl.Tensor, good: pl.Out[pl.Tensor], wrong: pl.Out[pl.Tensor], worse: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        good[:] = x + 1.0
+        wrong[:] = pl.matmul(x, x)
+        worse[:] = pl.matmul(good, x)
+
+
+@pytest.mark.parametrize("kernel", [wrong_behind_a_good_one, wrong_before_a_good_one, two_wrong_ones])
+def test_a_mistake_beside_an_output_whose_shape_is_told_is_named(kernel: JITFunction) -> None:
+    with pytest.raises(ShapeError, match=r"matmul needs the inner sizes to agree, got \[4, 6\] and \[4, 6\]"):
+        kernel(X)
+
+
 def test_an_extent_that_only_the_run_knows_is_named_by_its_write() -> None:
     @pl.jit(runtime_scalars=("s",))
     def from_a_row_on(x: pl.Tensor[[M, 6], pl.FP32], s: pl.INT64, out: pl.Out[pl.Tensor]):

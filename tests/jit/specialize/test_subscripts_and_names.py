@@ -77,3 +77,30 @@ def test_a_variable_of_a_comprehension_is_not_seen_outside(body: str, make_kerne
 def test_a_builtin_that_the_kernel_binds_is_local_in_all_of_it(body: str, make_kernel: MakeKernel) -> None:
     with pytest.raises(UndefinedVariableError, match="`len` is not defined"):
         called(make_kernel, f"{body}\nout[:] = x + float(v)")
+
+
+@pytest.mark.parametrize("around", ["u = 9", "u = (7, 8)", "u = x", "pass"])
+@pytest.mark.parametrize(
+    "made", ["[v for v in L for w in {} for u in L]", "{{v: w for v in L for w in {} for u in L}}", "[v for v in L for w in [{}] for u in L]"]
+)
+@pytest.mark.parametrize("read", ["u", "twice(u)", "[u for z in L]"])
+def test_a_variable_of_a_comprehension_hides_the_one_around_before_it_is_bound(around: str, made: str, read: str, make_kernel: MakeKernel) -> None:
+    text = "def twice(value): return [value, value]\n" + KERNEL.format(body=f"{around}\n        out[:] = x * len({made.format(read)})")
+    with pytest.raises(UndefinedVariableError, match="`u` is not bound yet"):
+        make_kernel(text, **NAMES)(np.ones((3, 4), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ("[v * w for v in u for u in L for w in L]", (7 + 8) * 2 * 3),
+        ("[u for u in u]", 7 + 8),
+        ("[w for v in L if v == 1 or u for u in L for w in (u, v)]", 1 + 1 + 2 + 1 + 1 + 2 + 2 + 2),
+        ("[v for v in L if v > 5 and u for u in L]", 0),
+        ("[v for v in u for w in [u for u in L] for u in L]", (7 + 8) * 2 * 2),
+    ],
+)
+def test_what_a_comprehension_runs_over_first_is_read_around_it_and_names_last_from_turn_to_turn(made: str, expected: int, make_kernel: MakeKernel) -> None:
+    assert expected == eval(f"sum({made})", {"u": (7, 8), "L": [1, 2]})
+    x, out = called(make_kernel, f"u = (7, 8)\nout[:] = x * sum({made})")
+    np.testing.assert_array_equal(out, x * np.float32(expected))

@@ -109,9 +109,8 @@ class Writer:
         return names
 
     def _attributes_of(self, function: FunctionType) -> dict[str, object]:
-        """All that somebody set: a text may ask for it under any name of the function. What it wraps is no part of it where that is a kernel."""
-        held = {name: value for name, value in vars(function).items() if not (name == "__wrapped__" and is_a(value, Kernel))}
-        return {name: self._encoded(f"`{function.__name__}.{name}`", value) for name, value in held.items()}
+        """All that somebody set: a text may ask for it under any name of the function."""
+        return {name: self._encoded(f"`{function.__name__}.{name}`", value) for name, value in vars(function).items()}
 
     def _refuse_attributes(self, kernel: Kernel, read: set[str] | None = None) -> None:
         """Nobody could say what another process has as attributes of a kernel. `read` are those that a text asks for; None: any that somebody set."""

@@ -9,10 +9,11 @@ from tilejit.jit.reads.questions import answered
 
 
 class Answers:
-    """The answers of one call. The same question is asked once, whoever asks; an exception is an answer too, but none that is ever kept."""
+    """The answers of one call. The same question is asked once, whoever asks; an exception is an answer too, but none that is ever kept:
+    who spells the question in other words asks again, so that a lookup leaves no error in its own words to the pass that would tell it in the kernel's."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[object, Exception | None, object]] = {}
+        self._known: dict[str, tuple[object, Exception | None, object, str | None]] = {}
         self._raised: set[int] = set()
         self.asking = ""
         """What is asked now, or was asked last."""
@@ -23,11 +24,11 @@ class Answers:
         """The answer; `key` says which question it is, objects by identity (they are kept alive)."""
         found = self._known.get(key)
         self.seconds = 0.0
-        if found is None:
+        if found is None or (found[1] is not None and found[3] != path):
             try:
-                found = (answered(operation, operands, raws, path), None, raws)
+                found = (answered(operation, operands, raws, path), None, raws, path)
             except Exception as error:
-                found = (None, error, raws)
+                found = (None, error, raws, path)
                 self._raised.add(id(error))
             self.seconds = CLOCK.seconds
             self._known[key] = found

@@ -1,4 +1,4 @@
-"""Kernels whose questions are being asked in this thread: a helper that calls the kernel it is read by would never end."""
+"""Kernels that are called where they cannot be compiled: by a helper that they read themselves, which would never end, or in an import of the compiler."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Generator
 
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.jit.definition import Kernel
+from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.trace import Trace
+from tilejit.runtime.locks import imported_here
 
 _here = threading.local()
 
@@ -33,3 +34,14 @@ def asking(kernel: Kernel) -> Generator[Callable[[Trace], Trace]]:
         yield note
     finally:
         del active[kernel]
+
+
+def refuse_in_import(definition: Definition) -> None:
+    """Refuse to compile where this thread is in an import of the compiler: a signal handler or a finalizer came in between."""
+    module = imported_here()
+    if module is not None:
+        raise UnsupportedFeatureError(
+            f"kernel `{definition.name}` has to be compiled, but this thread is importing `{module}` for another one: "
+            "a signal handler or a `__del__` that came in between calls it",
+            help="call it once with such arguments beforehand, or let the handler set a flag and call the kernel when the other call has returned",
+        )

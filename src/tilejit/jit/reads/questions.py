@@ -126,7 +126,7 @@ def attribute(owner: object, name: str, turn: int = 0, path: str = "") -> object
 
 
 def call(function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object], turn: int = 0, path: str = "") -> object:
-    return fold.call(function, args, keywords, path.strip("`").partition("(")[0] or type(function).__name__)
+    return fold.call(function, args, keywords, path or type(function).__name__)
 
 
 def items(value: Any, path: str = "") -> object:
@@ -226,6 +226,7 @@ MAKING = {"attr": 2, "call": 3}
 """Operations that may make an iterator, which is never shared: after so many operands stands which one it is, from the second on."""
 AGAIN = {**OPERATIONS, "annotations": quoted_here}
 """How warm calls ask them."""
+
 
 def answered(
     operation: str, operands: Sequence[object], raws: Sequence[object], path: str | None = None, operations: Mapping[str, Callable[..., object]] = OPERATIONS

@@ -62,3 +62,8 @@ def spelled_as(operation: str, operands: tuple[object, ...], show: Callable[[obj
     if operation == "kind":
         return f"{operands[2]}={base}"
     return base if operation in ("content", "truth", "items", "text", "symbol") else operation
+
+
+def told_as(operation: str, path: str, spelled: str) -> str:
+    """A question in an error: as the text of the kernel has it, else as it is spelled; of a call the function, so that both are one."""
+    return (path or spelled).strip("`").partition("(")[0] if operation == "call" else path or f"`{spelled}`"

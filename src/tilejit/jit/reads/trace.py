@@ -18,7 +18,7 @@ from tilejit.jit.reads.natures import ITERATOR, Nature, nature
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
 from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_deep, is_part, is_plain, steady
 from tilejit.jit.reads.questions import MAKING, MISSING, SPOKEN, is_language, is_word, nested
-from tilejit.jit.reads.spelling import shown, spelled_as
+from tilejit.jit.reads.spelling import shown, spelled_as, told_as
 from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.jit.reads.writing import UNNAMED, digest, flat, ours, question_of
 from tilejit.kinds import is_a
@@ -237,7 +237,7 @@ class Trace:
         key = question_of(operation, operands, lambda item: ["id", id(self.raw(item))])
         spelled = self.answers.asking = spelled_as(operation, operands, self._shown)
         try:
-            said = (path or f"`{spelled}`") if operation in SPOKEN else None
+            said = told_as(operation, path, spelled) if operation in SPOKEN else None
             raw = known.value if known is not None else self.answers.ask(key, operation, kept, raws, said)
             if known is None:
                 self.seconds[spelled] = max(self.seconds.get(spelled, 0.0), self.answers.seconds)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilejit.dtypes import FP32, INDEX, DType, dtype_of_numpy
-from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, did_you_mean
+from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, did_you_mean, note_argument
 from tilejit.jit.definition import Definition
 from tilejit.jit.protocol import adapt, registration_hint
 from tilejit.jit.reads.plain import steady, written
@@ -59,6 +59,11 @@ class BoundArguments:
         return {**self.objects, **self.of_classes}
 
     @property
+    def passed(self) -> list[object]:
+        """What the compiled program is given: all but the objects that are asked while compiling."""
+        return [value for name, value in self.values.items() if name not in self.objects]
+
+    @property
     def direct(self) -> bool:
         """Whether calls like this one can be told by their arguments alone, without asking them anything."""
         return not self.signatures and not self.objects and not any(isinstance(argument, Bundle) for argument in self.arguments.values())
@@ -83,13 +88,17 @@ def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Map
 def _adapt(definition: Definition, values: dict[str, object]) -> tuple[tuple[str, str], ...]:
     """Replace arguments of foreign classes by what they stand for; their signatures."""
     signatures: list[tuple[str, str]] = []
-    for param in definition.params:
-        if param.wrap is not None and param.name in values and not hasattr(type(values[param.name]), "__abi_slots__"):
-            values[param.name] = param.wrap(values[param.name])
-    for name, value in values.items():
-        if (adapted := adapt(value, name)) is not None:
-            values[name] = adapted.value
-            signatures.append((name, adapted.signature))
+    for param in [param for param in definition.params if param.name in values]:
+        try:
+            if param.wrap is not None and not hasattr(type(values[param.name]), "__abi_slots__"):
+                values[param.name] = param.wrap(values[param.name])
+            adapted = adapt(values[param.name], param.name)
+        except Exception as error:
+            note_argument(error, param.name, definition.label)
+            raise
+        if adapted is not None:
+            values[param.name] = adapted.value
+            signatures.append((param.name, adapted.signature))
     return tuple(signatures)
 
 
@@ -164,6 +173,14 @@ def _calls_without(definition: Definition, missing: list[JitParam], outputs: lis
 
 
 def _classify(parts: Parts, param: JitParam, value: object, running: bool) -> Argument:
+    try:
+        return _classified(parts, param, value, running)
+    except Exception as error:
+        note_argument(error, param.name, parts.definition.label)
+        raise
+
+
+def _classified(parts: Parts, param: JitParam, value: object, running: bool) -> Argument:
     definition = parts.definition
     if is_a(value, RuntimeMarker):
         return _runtime_marker(definition, param, running)

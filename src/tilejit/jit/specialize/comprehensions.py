@@ -29,7 +29,7 @@ def comprehension(body: Expressions, node: ast.expr) -> Folded:
     before = dict(body.substituted)
     copied: list[ast.expr] = []
     try:
-        _generate(body, node.generators, elements, results, copied)
+        _generate(body, node.generators, elements, results, copied, _bound(node))
     finally:
         body.substituted = before
     _refuse_acting(body, copied, [text for row in results for text, _ in row], node)
@@ -65,10 +65,21 @@ def _refuse_acting(body: Expressions, copied: Sequence[ast.expr], texts: Sequenc
         raise in_body(UnsupportedFeatureError)(what, span=body.definition.span(node), help=help)
 
 
+def _bound(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> list[str]:
+    """The names that a comprehension binds, all of them its own from its first turn on."""
+    return [part.id for generator in node.generators for part in ast.walk(generator.target) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
+
+
 def _generate(
-    body: Expressions, generators: Sequence[ast.comprehension], elements: Sequence[ast.expr], results: list[list[Folded]], copied: list[ast.expr]
+    body: Expressions,
+    generators: Sequence[ast.comprehension],
+    elements: Sequence[ast.expr],
+    results: list[list[Folded]],
+    copied: list[ast.expr],
+    unbound: Sequence[str] = (),
 ) -> None:
-    """One row per turn into `results`; into `copied` the members whose text stands wherever the turn has their name."""
+    """One row per turn into `results`; into `copied` the members whose text stands wherever the turn has their name. `unbound` are names that mean nothing
+    as soon as it is known what the first generator runs over: that alone is read outside."""
     if not generators:
         results.append([body.fold(element) for element in elements])
         return
@@ -82,6 +93,7 @@ def _generate(
             span=body.definition.span(first.iter),
             help="run over a tuple, a list or a range; a loop at run time is pl.range",
         )
+    body.substituted.update(dict.fromkeys(unbound))
     if not named:
         copied += [text for text, value in members if not isinstance(value, Static) and not isinstance(text, ast.Name)]
     for position, item in enumerate(members, 1):

@@ -58,8 +58,7 @@ class Expressions(Walk):
         assert isinstance(node, ast.Name)
         same = at(ast.Name(node.id, ast.Load()), node)
         if node.id in self.substituted:
-            text, value = self.substituted[node.id]
-            return relocated(copy.deepcopy(text), node), value
+            return self._substituted(node, self.substituted[node.id])
         if node.id in self.objects:
             return same, Static(self.objects[node.id])
         if node.id in self.inlined:
@@ -84,6 +83,14 @@ class Expressions(Walk):
             help = did_you_mean(node.id, [*self.definition.local_names, *self.definition.visible_names()])
             raise UndefinedVariableError(f"`{node.id}` is not defined", span=self.definition.span(node), help=help) from None
         return self._captured(same, value, node)
+
+    def _substituted(self, node: ast.Name, found: Folded | None) -> Folded:
+        if found is None:
+            what = f"`{node.id}` is not bound yet: it is a name of the comprehension, whose `for` has not begun here"
+            help = f"move that `for` to the left, or let it bind another name if the `{node.id}` around the comprehension is meant"
+            raise UndefinedVariableError(what, span=self.definition.span(node), help=help)
+        text, value = found
+        return relocated(copy.deepcopy(text), node), value
 
     def not_of_kernels(self, node: ast.stmt) -> TilejitError:
         """The refusal of a statement that kernels do not have."""

@@ -354,17 +354,16 @@ def left_out_type(specializer: Specializer, helper: Definition, param: JitParam,
     return OutputFinder(helper, specializer.known, specializer.trace).output_type(helper, param, held)
 
 
-def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: Sequence[str]) -> dict[str, BufferType]:
-    """The types of the outputs that a return-style call leaves out; one that cannot be told is an error at the write that hides it."""
+def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: Sequence[str]) -> dict[str, BufferType | ShapeError]:
+    """The types of the outputs that a return-style call leaves out; of one that cannot be told the error at the write that hides it."""
     entry = finder.entry
     writes = finder.find(entry, types)
-    out: dict[str, BufferType] = {}
+    out: dict[str, BufferType | ShapeError] = {}
     for name in omitted:
         annotation = entry.param(name).tensor
         found = finder._type_of(entry, name, writes[name], types, annotation.dtype if annotation is not None else None)  # pyright: ignore[reportPrivateUsage]
-        if found is None or not all(dim != 0 and is_told(dim, types) for dim in found.shape):
-            raise _untold(entry, name, writes[name])
-        out[name] = found
+        is_whole = found is not None and all(dim != 0 and is_told(dim, types) for dim in found.shape)
+        out[name] = found if found is not None and is_whole else _untold(entry, name, writes[name])
     return out
 
 

@@ -59,10 +59,12 @@ def find_outputs(trace: Trace, known: Mapping[Definition, Dynamic], bound: Bound
     try:
         inferred = output_types(finder, types, unknown) if unknown else {}
     except ShapeError as error:
-        if any(name not in annotated for name in unknown):
-            raise _mistake(trace, known, bound, found, unknown) or error from None
-        return annotated
-    return {**found, **{name: _as_argument(type) for name, type in inferred.items()}}
+        inferred = dict.fromkeys(unknown, error)
+    told = {**found, **{name: _as_argument(type) for name, type in inferred.items() if isinstance(type, BufferType)}}
+    untold = {name: error for name, error in inferred.items() if isinstance(error, ShapeError)}
+    if untold and any(name not in annotated for name in unknown):
+        raise _mistake(trace, known, bound, told, list(untold)) or next(iter(untold.values())) from None
+    return annotated if untold else told
 
 
 def _as_argument(type: BufferType) -> TensorArgument:

@@ -74,8 +74,8 @@ class Walk(Objects):
         self.extents: dict[DynDim, tuple[str, str, int]] = {}
         """Names for extents of parameters that the body binds anew, read at its start, each with its parameter and axis."""
         self.in_annotation = False
-        self.substituted: dict[str, Folded] = {}
-        """Names of comprehensions, by what they stand for in this turn."""
+        self.substituted: dict[str, Folded | None] = {}
+        """Names of comprehensions, by what they stand for in this turn; None: nothing yet."""
         self.folded: dict[int, Folded] = {}
         """Expressions of the new text, by identity, that somebody looks at as if they were the author's."""
         self.spelled: dict[str, ast.expr] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
-from tilejit.errors import AliasError, ArgumentError, DTypeError, RangeError, ShapeError
+from tilejit.errors import AliasError, ArgumentError, DTypeError, RangeError, ShapeError, note_argument
 from tilejit.lazy import lazy
 from tilejit.runtime.arrays import ArrayView, allocate, contiguous_strides, first_array, scalar_of, view_of
 from tilejit.runtime.targets import HOST
@@ -173,6 +173,9 @@ class Signature:
             view = view_of(value)
         except (ArgumentError, DTypeError) as error:
             raise type(error)(f"argument `{param.name}`: {error.message}", help=error.hint) from None
+        except Exception as error:
+            note_argument(error, param.name, f"`{self.name}`")
+            raise
         if view is None:
             raise ArgumentError(
                 f"argument `{param.name}` must be a tensor, got {type(value).__name__}",
