@@ -124,6 +124,9 @@ def test_run_only_names_the_question_whose_answer_is_unknown(make_kernel: MakeKe
     with pytest.raises(ArtifactError, match="forbids") as caught:
         called(make_kernel(text.format(value=4)))
     assert "`N` is 4, and only 3 is known" in str(caught.value)
+    with pytest.raises(ArtifactError, match="forbids") as caught:
+        called(make_kernel(text.format(value=4.5)))
+    assert "`N` is 4.5, and only 3 is known" in str(caught.value)
 
 
 def test_entries_of_older_versions_are_misses_that_are_written_anew(make_kernel: MakeKernel, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 import tilejit.language as pl
 from tests.jit.test_calls import MakeKernel, annotated, axpy, data, grow
-from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, RangeError, ShapeError, TilejitError
+from tilejit import compiler
+from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, RangeError, ShapeError, TilejitError, UnsupportedFeatureError
 
 pytestmark = pytest.mark.dispatch
 
@@ -217,3 +218,19 @@ def test_misspelt_names_beside_keys_that_are_no_texts(make_kernel: MakeKernel, e
     with pytest.raises(TilejitError, match=message) as caught:
         kernel(x44)
     assert caught.value.hint == hint
+
+
+def test_a_kernel_that_something_calls_while_it_is_compiled_blames_no_question(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = make_kernel("N = 1.0\n@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + N\n")
+    told: list[str] = []
+    plain = compiler.compile_program
+
+    def interrupted(*args: Any, **named: Any) -> Any:
+        with pytest.raises(UnsupportedFeatureError) as caught:
+            kernel(x44)
+        told.append(caught.value.message)
+        return plain(*args, **named)
+
+    monkeypatch.setattr(compiler, "compile_program", interrupted)
+    np.testing.assert_array_equal(kernel(x44), x44 + 1)
+    assert told == ["kernel `kernel` is called while this thread compiles it: by its annotations, or by what came in between (a signal, `__del__`)"]

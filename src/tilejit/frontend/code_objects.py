@@ -40,10 +40,19 @@ def content_of(code: CodeType) -> tuple[object, ...]:
 def digest_of(code: CodeType) -> str:
     """A digest of what the code does: 1, 1.0 and True differ, and sets have an order of their own in every process."""
     content = content_of(code)
-    text = repr(content)
+    try:
+        text = repr(content)
+    except ValueError:  # a number of more digits than Python writes
+        text = repr(content := _in_hexadecimal(content))
     if "frozenset" in text:
         text = repr(_sorted(content))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _in_hexadecimal(value: object) -> object:
+    if isinstance(value, tuple | frozenset):
+        return type(value)(map(_in_hexadecimal, cast("tuple[object, ...]", value)))  # pyright: ignore[reportUnknownVariableType]
+    return ("int", hex(value)) if type(value) is int else value
 
 
 def _sorted(value: object) -> object:

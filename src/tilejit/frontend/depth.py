@@ -1,9 +1,10 @@
-"""Kernels nested more deeply than Python can follow: what to say, and about which expression or statement."""
+"""Kernels nested more deeply than Python can follow, or with longer numbers: what to say, and about which expression or statement."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import cast
 
 from tilejit.errors import Span, UnsupportedFeatureError
 
@@ -24,6 +25,15 @@ def too_deep(function: ast.AST, span: Callable[[ast.AST], Span]) -> UnsupportedF
         return UnsupportedFeatureError("this expression is nested too deeply", span=span(first), help="compute it in several statements")
     block = next((node for node in statements if isinstance(node, ast.If | ast.For | ast.While)), function)
     return UnsupportedFeatureError("this statement is nested too deeply", span=span(block), help="split it into several statements")
+
+
+def too_long(function: ast.AST, span: Callable[[ast.AST], Span]) -> UnsupportedFeatureError:
+    """The error for a function with a number of which Python writes no digits."""
+    numbers = [node for node in ast.walk(function) if isinstance(node, ast.Constant) and type(node.value) is int]
+    longest = max(numbers, key=lambda node: cast("int", node.value).bit_length(), default=function)
+    return UnsupportedFeatureError(
+        "this number has more digits than Python writes", span=span(longest), help="compute it outside the kernel, or raise sys.set_int_max_str_digits"
+    )
 
 
 def _deepest_path(root: ast.AST) -> list[ast.AST]:

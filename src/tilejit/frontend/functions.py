@@ -287,7 +287,7 @@ def splice(ctx: Context, function: InlineFunction, args: Sequence[object], keywo
 
 def _inline_parameters(function: InlineFunction) -> list[ast.arg]:
     spec = function.text.node.args
-    return [arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if arg.arg not in ("self", "cls")]
+    return [arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if arg.arg != "self"]
 
 
 def _bind_inline(

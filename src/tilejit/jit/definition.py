@@ -16,7 +16,7 @@ from typing import cast
 from tilejit import config as settings
 from tilejit.errors import SourceNotFoundError, SourceText, Span, TilejitError, UnsupportedFeatureError
 from tilejit.frontend.comprehension_names import set_apart
-from tilejit.frontend.depth import too_deep
+from tilejit.frontend.depth import too_deep, too_long
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.private_names import class_of, spell_out, spelled_out
 from tilejit.frontend.reserved_names import make_way
@@ -117,6 +117,8 @@ class Definition:
             return tree_of(self.text.node)
         except RecursionError:
             raise self.too_deep() from None
+        except ValueError:
+            raise too_long(self.text.node, self.span) from None
 
     @property
     def receiver(self) -> object:

@@ -59,3 +59,16 @@ def test_a_full_stack_is_not_blamed_on_the_text(make_kernel: MakeKernel) -> None
             except UnsupportedFeatureError as error:
                 told.append(str(error))
     assert told and all("Python's stack ends" in text for text in told)
+
+
+def test_a_number_of_more_digits_than_python_writes_is_named_where_it_stands(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(SUM.format(terms=f"x + float(0x{'f' * 4000} % 7)"))
+    with pytest.raises(UnsupportedFeatureError, match="more digits than Python writes") as caught:
+        kernel(np.ones((2, 2), np.float32))
+    assert caught.value.span is not None and caught.value.span.text.startswith("0xfff")
+    limit = sys.get_int_max_str_digits()
+    try:
+        sys.set_int_max_str_digits(0)
+        np.testing.assert_array_equal(kernel(np.ones((2, 2), np.float32)), np.full((2, 2), 1 + float((16**4000 - 1) % 7), np.float32))
+    finally:
+        sys.set_int_max_str_digits(limit)

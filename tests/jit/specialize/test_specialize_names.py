@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import tilejit.language as pl
@@ -209,3 +210,18 @@ def test_a_parameter_that_hides_a_word_of_the_text_is_refused(name: str, make_ke
     kernel = make_kernel(f"import tilejit.language as T\n@T.jit\ndef kernel({name}: T.Tensor, out: T.Out[T.Tensor]):\n    out[:] = {name} * 2.0")
     with pytest.raises(UnsupportedFeatureError, match=f"a parameter called `{name}` would hide"):
         kernel(data(1, 1))
+
+
+@pl.jit.inline
+def of_a_class(cls: pl.Tensor, by: float):
+    return cls * by
+
+
+@pl.jit
+def scaled_by_class(cls: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = of_a_class(cls, 2.0)
+
+
+def test_a_parameter_may_be_called_cls() -> None:
+    np.testing.assert_array_equal(scaled_by_class(data(4, 4)), 2 * data(4, 4))

@@ -16,7 +16,7 @@ class Answers:
         self._known: dict[str, tuple[object, Exception | None, object, str | None]] = {}
         self._raised: set[int] = set()
         self.asking = ""
-        """What is asked now, or was asked last."""
+        """What is asked now; empty: nothing."""
         self.seconds = 0.0
         """How long Python took for the last answer, without what we do around it; 0.0: it was known."""
 
@@ -30,7 +30,7 @@ class Answers:
             except Exception as error:
                 found = (None, error, raws, path)
                 self._raised.add(id(error))
-            self.seconds = CLOCK.seconds
+            self.asking, self.seconds = "", CLOCK.seconds
             self._known[key] = found
         if found[1] is not None:
             raise found[1]

@@ -20,9 +20,12 @@ def asking(kernel: Kernel) -> Generator[Callable[[Trace], Trace]]:
     active: dict[Kernel, Trace | None] = _here.__dict__.setdefault("active", {})
     if kernel in active:
         trace = active[kernel]
-        helper = f"`{trace.answers.asking}`" if trace is not None and trace.answers.asking else "something that it reads"
+        if trace is not None and trace.answers.asking:
+            what = f"is called by `{trace.answers.asking}`, which it asks while it is compiled"
+            raise UnsupportedFeatureError(f"kernel `{kernel.definition.name}` {what}", help="compute the value without calling the kernel")
         raise UnsupportedFeatureError(
-            f"kernel `{kernel.definition.name}` is called by {helper}, which it asks while it is compiled", help="compute the value without calling the kernel"
+            f"kernel `{kernel.definition.name}` is called while this thread compiles it: by its annotations, or by what came in between (a signal, `__del__`)",
+            help="compute annotations without calling the kernel; let a handler set a flag, and call the kernel when the other call has returned",
         )
     active[kernel] = None
 

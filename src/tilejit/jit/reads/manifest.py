@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from tilejit.errors import ArtifactError
 from tilejit.jit.reads.answers import Unanswered
+from tilejit.jit.reads.spelling import told
 from tilejit.jit.reads.trace import Trace
 
 Leaf = TypeVar("Leaf")
@@ -85,7 +86,7 @@ class Node(Generic[Leaf]):
             except Unanswered:
                 answer = "an error"
             if answer not in node.edges:
-                return trace.paths[-1], answer, list(node.edges)
+                return trace.paths[-1], told(answer), list(map(told, node.edges))
             node = node.edges[answer]
         return None
 

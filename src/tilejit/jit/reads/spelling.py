@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Callable
 from typing import cast
 
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.reads.owners import OWNED
-from tilejit.jit.reads.plain import class_name, is_plain, language_path
+from tilejit.jit.reads.plain import class_name, decode, is_plain, language_path
 from tilejit.kinds import is_a
 
 SIGNS = {
@@ -33,6 +34,14 @@ def shown(value: object, width: int = 80) -> str:
         name = f" {class_name(value) if is_a(value, type) else cast('types.FunctionType', value).__qualname__}" if type(value) in _NAMED else ""
         text = f"{class_name(type(value))}{name}" if name else f"a {class_name(type(value))}"
     return text if len(text) <= width else text[: width - 3] + "…"
+
+
+def told(answer: str) -> str:
+    """An answer that was written down, as a message shows it."""
+    try:
+        return shown(decode(json.loads(answer)))
+    except Exception:  # no plain value: what it is stands in the writing
+        return answer
 
 
 def spelled_as(operation: str, operands: tuple[object, ...], show: Callable[[object], str]) -> str:
