@@ -106,8 +106,11 @@ def test_compiling_into_a_directory_again_replaces_what_was_there_and_nothing_el
 
 def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        ir.compile(binary("FP32"), tmp_path / "file" / "below", platform="cpu")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        what = rf"the artifact of Binary cannot be written to {re.escape(str(place))}: [\s\S]*help: give output_dir= a directory"
+        with pytest.raises(ArtifactError, match=what):
+            ir.compile(binary("FP32"), place, platform="cpu")
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_threads_and_processes_may_write_the_same_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,6 +305,21 @@ def test_a_truncated_file_is_found(copy: Path, file: str) -> None:
         (copy / file).write_bytes(original[:length])
         with pytest.raises(ArtifactError, match=file):
             CompiledProgram.from_dir(copy)(data(), data())
+
+
+def test_a_program_that_is_loaded_when_another_one_is_there_says_so(tmp_path: Path) -> None:
+    """Its files do not match its description, but nothing is damaged."""
+    ir.compile(binary("FP32"), tmp_path, platform="cpu")
+    late = CompiledProgram.from_dir(tmp_path)
+    ir.compile(binary("FP32", EXPRESSION), tmp_path, platform="cpu")
+    for attempt in (lambda: late(data(), data()), lambda: late.stage("python")):
+        with pytest.raises(ArtifactError, match=rf"{re.escape(str(tmp_path))} holds another program now[\s\S]*an output_dir of its own"):
+            attempt()
+    (tmp_path / "kernel.bin").unlink()
+    with pytest.raises(ArtifactError, match="holds another program now"):
+        late(data(), data())
+    with pytest.raises(ArtifactError, match=r"kernel\.bin cannot be read: No such file"):
+        CompiledProgram.from_dir(tmp_path)(data(), data())
 
 
 def test_a_damaged_text_is_found_when_it_is_read(copy: Path) -> None:

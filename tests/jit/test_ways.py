@@ -62,7 +62,7 @@ SCALARS: dict[str, list[Any]] = {
 }
 TENSORS = ("plain",) * 30 + (
     "rows", "transposed", "every second", "read-only", "double", "integers", "subclass", "broadcast", "unaligned", "big-endian", "list", "none", "empty",
-    "alias", "overlap", "torch", "torch", "torch transposed", "torch grad", "rank",
+    "alias", "overlap", "torch", "torch", "torch transposed", "torch grad", "torch unaligned", "rank",
 )  # fmt: skip
 
 
@@ -86,10 +86,13 @@ def tensor(kind: str, rng: random.Random, memory: np.ndarray, earlier: list[Any]
             return data.view(np.recarray)
         case "broadcast":
             return np.broadcast_to(data[:1], (3, 6))
-        case "unaligned":
+        case "unaligned" | "torch unaligned":
             raw = np.zeros(data.nbytes + 1, np.uint8)
             raw[1:] = np.frombuffer(data.tobytes(), np.uint8)
-            return raw[1:].view(np.float32).reshape(3, 6)
+            if kind == "unaligned":
+                return raw[1:].view(np.float32).reshape(3, 6)
+            torch = pytest.importorskip("torch")
+            return torch.frombuffer(raw, dtype=torch.float32, offset=1).view(3, 6)
         case "big-endian":
             return data.astype(">f4")
         case "list":

@@ -194,6 +194,16 @@ def test_what_was_not_prepared_is_refused() -> None:
         _compiled().prepare(callbacks={"nobody": print})
 
 
+def test_a_call_whose_program_was_forgotten_says_so() -> None:
+    """A call takes the arguments alone; what is told apart from others takes the program first."""
+    y, said = np.zeros((2, 1, 1), np.int32), r"an object of type ndarray is not among the programs that were prepared \(Counter\), one of which comes before"
+    with _compiled().prepare() as ranks:
+        ranks(y)
+        for attempt in (lambda: ranks.submit(y).result(), lambda: ranks.run(y), lambda: ranks.register(y)):  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match=said):
+                attempt()
+
+
 def test_a_sub_worker_can_be_replaced() -> None:
     compiled = ir.compile(order.Handed, distributed_config=DistributedConfig([0, 1]))
     assert isinstance(compiled, DistributedCompiledProgram)

@@ -69,13 +69,17 @@ def test_it_is_pickled_as_its_directory(add: CompiledProgram) -> None:
 
 @pytest.mark.parametrize("platform", ["cpu", "a2a3", "reference"])
 def test_of_two_programs_in_one_directory_none_is_taken_for_the_other(tmp_path: Path, platform: str) -> None:
-    """The second one is there: a pickle of the first says so, and neither is equal to the other though both are of one path."""
+    """The second one is there: a pickle of the first says so, the first one runs as itself, and neither is equal to the other though both are of one path."""
     first, first_text = ir.compile(binary("FP32"), platform=platform, output_dir=tmp_path), b""
     if platform != "reference":
         first_text = pickle.dumps(first)
         assert pickle.loads(first_text) == first
     second = ir.compile(binary("FP32", "pl.mul(a, b)"), platform=platform, output_dir=tmp_path)
     assert first != second and len({first, second}) == 2 and str(first) == str(second)
+    if platform in ("cpu", "reference"):
+        a, b = data(), data()
+        np.testing.assert_array_equal(runtime.execute_compiled(first, (a, b)), a + b)
+        np.testing.assert_array_equal(runtime.execute_compiled(second, (a, b)), a * b)
     assert copy.copy(first) is copy.deepcopy(first) is first
     if platform == "reference":
         return

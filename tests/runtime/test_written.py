@@ -16,6 +16,7 @@ from tilejit.errors import TilejitError
 from tilejit.runtime.call.native import Placed, pack
 from tilejit.runtime.call.signature import ParamInfo, Signature
 from tilejit.runtime.call.written import MISS, Launch, written_call_of
+from tilejit.runtime.targets import HOST
 
 rng = np.random.default_rng(9)
 MIXED = Signature(
@@ -37,14 +38,14 @@ def array(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 class Written:
     """The function that is written for calls like one with the arguments `sample`."""
 
-    def __init__(self, signature: Signature, sample: tuple[object, ...], noted: bool = False) -> None:
+    def __init__(self, signature: Signature, sample: tuple[object, ...], noted: bool = False, device: str = HOST) -> None:
         placed = Placed()
         placed.params = tuple(signature.code_params)
         self._blocks: list[bytes] = []
         self._size = placed.slots
         entry: Any = SimpleNamespace(signature=signature)
         arguments = dict(zip((param.name for param in signature.params), sample, strict=True))
-        made = written_call_of(entry, placed, Launch(self._blocks.append, placed.slots, lambda error: None, noted), arguments)
+        made = written_call_of(entry, placed, Launch(self._blocks.append, placed.slots, lambda error: None, noted, device), arguments)
         assert made is not None
         self._call = made
 
@@ -145,6 +146,19 @@ def test_plain_torch_tensors_give_the_block_of_the_full_checks_and_others_do_not
     for value in unusual:
         assert Written(signature, (a, out)).slots((value, out)) is None
     assert Written(signature, (a, out)).slots((a, out.clone().requires_grad_())) is None
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("device", [HOST, "cuda:-1"], ids=["here", "there"])  # torch gives the memory of this process the number -1
+def test_tensors_between_their_elements_are_left_to_the_full_checks(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    signature = Signature("t", (ParamInfo("a", "In", FP32, (2, "M")), ParamInfo("out", "Out", FP32, (2, "M"))))
+    memory = bytearray(100)
+    written = Written(signature, (torch.rand(2, 6), torch.empty(2, 6)), device=device)
+    for start in range(9):
+        odd = torch.frombuffer(memory, dtype=torch.float32, offset=start, count=12).view(2, 6)
+        fits = odd.data_ptr() % 4 == 0
+        assert (written.slots((odd, torch.empty(2, 6))) is not None, written.slots((torch.rand(2, 6), odd)) is not None) == (fits, fits)
 
 
 def test_random_calls_never_pass_what_the_full_checks_refuse() -> None:

@@ -102,7 +102,7 @@ def grad_is_wanted() -> bool:
 
 
 def plain_facts(value: object, dtype: str | None, written: bool, noted: object) -> tuple[tuple[int, ...], int] | None:
-    """Shape and address of a dense CPU tensor of that dtype that a kernel can use as it is, else None.
+    """Shape and address of a dense CPU tensor of that dtype whose memory a kernel can use, else None.
 
     `noted` is false as long as nobody was told that results carry no gradient: a call to be told about is none for the warm way.
     """
@@ -114,8 +114,8 @@ def plain_facts(value: object, dtype: str | None, written: bool, noted: object) 
         return None
     if value.dtype is _PACKED or _is_wrapped(value) or _is_functional(value) or value.is_nested:
         return None
-    address, size = value.data_ptr(), value.element_size()
-    return None if address % size or (address == 0 and value.numel()) else (tuple(value.shape), address)
+    address = value.data_ptr()
+    return None if address == 0 and value.numel() else (tuple(value.shape), address)
 
 
 _PACKED = getattr(torch, "float4_e2m1fn_x2", None)

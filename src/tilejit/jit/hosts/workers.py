@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilejit.jit.hosts.ranks import HostCall, distributed_config, is_copied
+from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.locks import new_lock
 from tilejit.runtime.ranks.call import Call
@@ -128,9 +129,11 @@ class DistributedWorker(Residents):
         if self._closed:
             raise RuntimeError("this worker is closed")
 
-    def _check_is_prepared(self, compiled: DistributedCompiledProgram) -> None:
+    def _check_is_prepared(self, compiled: object) -> None:
         if not any(compiled is program for program in self._programs):
-            raise ValueError(f"{compiled.name} is not among the programs that were prepared")
+            given = compiled.name if isinstance(compiled, CompiledProgram) else f"an object of type {type(compiled).__name__}"
+            prepared = ", ".join(program.name for program in self._programs)
+            raise ValueError(f"{given} is not among the programs that were prepared ({prepared}), one of which comes before the arguments")
 
     def __call__(self, *args: object, config: RunConfig | None = None) -> Any:
         if len(self._programs) > 1:

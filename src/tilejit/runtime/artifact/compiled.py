@@ -282,11 +282,19 @@ class CompiledProgram(NativeCallable):
         if not self._there(path):
             with loading():
                 if not self._there(path):
-                    if self._path is None:
-                        _make_root()
-                    directory.write_directory(path, self._artifact, self._stages.values())
+                    self._write(path)
                     self._written = True
         return DirectoryPath(path)
+
+    def _write(self, path: str) -> None:
+        try:
+            if self._path is None:
+                _make_root()
+            directory.write_directory(path, self._artifact, self._stages.values())
+        except OSError as error:
+            place = "TILEJIT_CACHE_DIR=" if self._path is None else "output_dir="
+            what = f"the artifact of {self.name} cannot be written to {path}: {error.strerror or error}"
+            raise ArtifactError(what, help=f"give {place} a directory that can be written, or a path where one can be made") from None
 
     def _there(self, path: str) -> bool:
         """Whether the directory is written; those in the cache may have been swept since."""
@@ -354,8 +362,7 @@ def _from_pickle(path: str, identity: str) -> CompiledProgram:
 
 def _check_holds(path: str, there: Artifact, identity: str) -> None:
     if there.identity != identity:
-        what = f"{path} holds another program now than the one that is pickled"
-        raise ArtifactError(what, help="compile each program with an output_dir of its own, or leave output_dir out")
+        raise directory.another(path)
 
 
 def _own_artifacts() -> str:

@@ -35,6 +35,44 @@ class _Row:
     sha256: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A directory as its description was when it was read."""
+
+    path: str
+    rows: Mapping[str, _Row]
+
+    def file(self, name: str) -> bytes:
+        """A file, if it is what was written."""
+        whole = os.path.join(self.path, name)
+        try:
+            with open(whole, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise self._unlike(name, f"{whole} cannot be read: {error.strerror}") from None
+        row = self.rows.get(name)
+        if row is None or len(data) != row.size or hashlib.sha256(data).hexdigest() != row.sha256:
+            raise self._unlike(name, f"{whole} is damaged: its checksum does not match {META}")
+        return data
+
+    def _unlike(self, name: str, what: str) -> ArtifactError:
+        """Why a file is not the one that was described: `what`, unless the description is another one by now."""
+        with contextlib.suppress(ArtifactError, AttributeError, KeyError, TypeError, ValueError):
+            now = _rows(read_fields(_content(os.path.join(self.path, META)) or b""))
+            if now.get(name) != self.rows.get(name):
+                return another(self.path)
+        return ArtifactError(what, help=_AGAIN)
+
+
+def _rows(fields: Mapping[str, Any]) -> dict[str, _Row]:
+    return {str(name): _Row(int(row["size"]), str(row["sha256"])) for name, row in fields["files"].items()}
+
+
+def another(path: str) -> ArtifactError:
+    """The error for a directory into which another program was compiled than the one that is asked for."""
+    return ArtifactError(f"{path} holds another program now", help="compile each program with an output_dir of its own, or leave output_dir out")
+
+
 def write_directory(path: str, artifact: Artifact, stages: Iterable[Stage]) -> None:
     """Write the directory `path`. A new one appears at once with everything in it; one that exists is brought up to date."""
     contents = {name: fetch() for name, fetch in artifact.sections.items()}
@@ -187,28 +225,16 @@ def open_directory(path: str) -> tuple[Artifact, tuple[Stage, ...]]:
         raise ArtifactError(f"{path} is no artifact: it has no readable {META}", help="pass the directory that ir.compile(output_dir=…) wrote")
     fields = read_fields(meta, os.path.join(path, META))
     try:
-        rows = {str(name): _Row(int(row["size"]), str(row["sha256"])) for name, row in cast("dict[str, Any]", fields["files"]).items()}
+        rows = _rows(fields)
         files = {str(name): str(file) for name, file in cast("list[Any]", fields["stages"])}
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{os.path.join(path, META)} is malformed: {error!r}", help=_AGAIN) from None
-    artifact = read_artifact(fields, lambda name: _checked(path, name, rows), {name: row.sha256 for name, row in rows.items()})
+    opened = _Opened(path, rows)
+    artifact = read_artifact(fields, opened.file, {name: row.sha256 for name, row in rows.items()})
     if not artifact.portable:
         raise ArtifactError(
             f"{artifact.name} was compiled for `{artifact.platform}` without code that another process could load",
             help="compile program.py of that directory here, or compile for platform='cpu' on x86-64 Linux",
         )
-    return artifact, tuple(Stage(name, file, lambda file=file: _checked(path, file, rows).decode()) for name, file in files.items())
+    return artifact, tuple(Stage(name, file, lambda file=file: opened.file(file).decode()) for name, file in files.items())
 
-
-def _checked(path: str, name: str, rows: Mapping[str, _Row]) -> bytes:
-    """A file of the directory, if it is what was written."""
-    whole = os.path.join(path, name)
-    try:
-        with open(whole, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise ArtifactError(f"{whole} cannot be read: {error.strerror}", help=_AGAIN) from None
-    row = rows.get(name)
-    if row is None or len(data) != row.size or hashlib.sha256(data).hexdigest() != row.sha256:
-        raise ArtifactError(f"{whole} is damaged: its checksum does not match {META}", help=_AGAIN)
-    return data

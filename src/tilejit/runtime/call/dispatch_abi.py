@@ -136,7 +136,9 @@ class Guard(enum.IntEnum):
     """Where a tensor must be: DLPack's device type, and the number of the device in the upper half."""
     FLAT = 20
     """1: a tensor of any rank, as one row."""
-    SIZE = 21
+    BETWEEN = 21
+    """The bits of an address that are 0 where elements may lie."""
+    SIZE = 22
 
 
 class Kind(enum.IntEnum):
@@ -198,7 +200,7 @@ class Argument(enum.IntEnum):
     SIZE = 12
 
 
-NUMPY_DENSE, NUMPY_ALIGNED, NUMPY_WRITEABLE = 0x1, 0x100, 0x400
+NUMPY_DENSE, NUMPY_WRITEABLE = 0x1, 0x400
 """Flags of an array."""
 TORCH_INLINE = 5
 """Axes whose extents and strides lie in torch's C++ tensor itself."""

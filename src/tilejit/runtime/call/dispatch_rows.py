@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilejit.dtypes import DType, integer_range
-from tilejit.runtime.call.dispatch_abi import HERE, MAX_NEW, MAX_RANK, NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE, Guard, Kind, New, Row
+from tilejit.runtime.call.dispatch_abi import HERE, MAX_NEW, MAX_RANK, NUMPY_DENSE, NUMPY_WRITEABLE, Guard, Kind, New, Row
 from tilejit.runtime.call.dispatch_tensors import TensorKinds
 from tilejit.runtime.call.guards import ArgumentGuard, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
 
@@ -115,11 +115,11 @@ def _tensor_row(guard: TensorGuard, kept: list[object], device: int, kinds: Tens
     if kind is None or rank > MAX_RANK:
         return None
     row = [0] * int(Guard.SIZE)
-    flags = NUMPY_DENSE | NUMPY_ALIGNED | (NUMPY_WRITEABLE if guard.is_output else 0)
+    flags = NUMPY_DENSE | (NUMPY_WRITEABLE if guard.is_output else 0)
     for slot, value in (
         (Guard.KIND, int(kind)), (Guard.NOTED, int(kind)), (Guard.DTYPE, dtype), (Guard.RANK, rank), (Guard.FLAGS, flags if kind is Kind.NUMPY else 0),
         (Guard.ITEM_SIZE, guard.item_size), (Guard.IS_OUTPUT, int(guard.is_output)), (Guard.SLOT, guard.slot),
-        (Guard.DEVICE, device), (Guard.FLAT, int(guard.flat)),
+        (Guard.DEVICE, device), (Guard.FLAT, int(guard.flat)), (Guard.BETWEEN, guard.between),
     ):  # fmt: skip
         row[slot] = value
     for axis in range(MAX_RANK):

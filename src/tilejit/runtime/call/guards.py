@@ -52,6 +52,11 @@ class TensorGuard:
     flat: bool = False
     """Arrays of any rank and of at least one element; the only extent is how many they have."""
 
+    @property
+    def between(self) -> int:
+        """The bits of an address that are 0 at multiples of the element size, a power of two."""
+        return self.item_size - 1
+
 
 @dataclass(frozen=True, slots=True)
 class ScalarGuard:

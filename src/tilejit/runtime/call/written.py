@@ -13,7 +13,7 @@ import numpy as np
 from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import ADDRESS_AT, data_address
-from tilejit.runtime.call.dispatch_abi import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE
+from tilejit.runtime.call.dispatch_abi import NUMPY_DENSE, NUMPY_WRITEABLE
 from tilejit.runtime.call.guards import MISS, ArgumentGuard, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard, first_tensor, guards_of, new_tensors
 from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import EMPTY_CONTEXT, NativeEntry, Placed, scalar_bits, values_of
@@ -195,7 +195,7 @@ class _Writer:
             self.device_tensor(position, guard)
         elif type(guard.sample) is np.ndarray:
             self.frameworks.add("numpy")
-            dtype, mask = self.bind(f"d{position}", guard.sample.dtype), NUMPY_DENSE | NUMPY_ALIGNED | (NUMPY_WRITEABLE if guard.is_output else 0)
+            dtype, mask = self.bind(f"d{position}", guard.sample.dtype), NUMPY_DENSE | (NUMPY_WRITEABLE if guard.is_output else 0)
             fits = [f"type({value}) is ndarray", f"{value}.dtype is {dtype}", f"{value}.flags.num & {mask} == {mask}"]
             self.require(*fits, *([f"{value}.shape == {guard.extents!r}"] if static else []))
             if not static:
@@ -205,6 +205,8 @@ class _Writer:
             self.torch_tensor(position, guard)
         if not static:
             self.dynamic_shape(position, guard)
+        if guard.between:
+            self.require(f"not {address} & {guard.between}")
         extents = [str(extent) if static else f"x{position}_{axis}" for axis, extent in enumerate(guard.extents)]
         self.fill(guard.slot, address, extents)
         self.ranges.append(_Range(position, _product([str(guard.item_size), *extents]), guard.is_output))

@@ -91,6 +91,7 @@ class Guards(Arguments):
         self.require(self.same(flags, mask), "next_entry")
         slot, size = self.get(guard, Guard.SLOT), self.get(guard, Guard.ITEM_SIZE)
         start = e.i64(e.add(self.get(note, Argument.DATA), e.mul(self.get(note, Argument.OFFSET), size)))
+        self.require(self.same(e.inst("i64", f"and i64 {start.text}, {self.get(guard, Guard.BETWEEN).text}"), 0), "next_entry")
         self.put(note, Argument.START, start)
         self.put(self.block, slot, start)
         e.cbr(flat, "row", "shaped")
