@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tilejit import float_mode
 from tilejit.dtypes import DType
 from tilejit.errors import (
     ArgumentError,
@@ -310,7 +311,8 @@ class Recorder:
         def run(call: Any, rank: int) -> None:
             access = call.memory.access(rank)
             arrays = {id(tensor): access.read(tensor.array) for tensor in reads}  # copies, where memory is that of a GPU
-            function(*(in_framework(arrays[id(arg)], framework) if isinstance(arg, HostTensor) else arg for arg in args))
+            with float_mode.held(float_mode.bits()):  # the kernels after it are for the caller's mode, whatever it sets
+                function(*(in_framework(arrays[id(arg)], framework) if isinstance(arg, HostTensor) else arg for arg in args))
             for tensor in writes:
                 if arrays[id(tensor)] is not tensor.array:
                     access.write(tensor.array, arrays[id(tensor)])
