@@ -18,7 +18,7 @@ from tilejit.jit.hosts.launching import launch_of, run_text
 from tilejit.jit.hosts.replays import Key, Replay, Replays, key_of, replays_of
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.specialize.dependencies import renew_host
-from tilejit.runtime.arrays import ArrayView, first_array, view_of
+from tilejit.runtime.arrays import ArrayView, first_array, number_of, view_of
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.call.signature import check_output, check_writable
 from tilejit.runtime.config import RunConfig
@@ -215,7 +215,9 @@ class _Given:
         args = tuple(unstacked(value, stacks, world, here) for value in args)
         named = {name: unstacked(value, stacks, world, here) for name, value in named.items()}
         bound = bind_arguments(definition, args, named, running=True)
-        self.definition, self.values = definition, bound.values
+        tensors = {param.name for param in definition.params if param.tensor is not None}
+        self.definition = definition
+        self.values = {name: value if name in tensors else number_of(value) for name, value in bound.values.items()}
         views = {param.name: view_of(self.values[param.name]) for param in definition.params if param.tensor is not None and param.name in self.values}
         first = first_array([view for view in views.values() if view is not None])
         self.framework = first.framework if first is not None else "numpy"

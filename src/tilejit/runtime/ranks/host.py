@@ -25,6 +25,7 @@ from tilejit.errors import (
     TilejitError,
     TilejitWarning,
 )
+from tilejit.runtime.arrays import number_of
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.launches import (
@@ -273,7 +274,7 @@ class Recorder:
             if not isinstance(value, HostTensor | Window):
                 self.fail(ArgumentError, f"{what} is a tensor, got {shown(value)}", help="launches take tensors of the host function: give it as a parameter")
             return value
-        number = self.symbols.get(value) if isinstance(value, DynVar) else value
+        number = self.symbols.get(value) if isinstance(value, DynVar) else number_of(value)
         if is_constant(param, number):
             return number
         if not isinstance(number, int | float | bool | np.generic):
