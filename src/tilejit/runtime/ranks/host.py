@@ -278,7 +278,8 @@ class Recorder:
         if is_constant(param, number):
             return number
         if not isinstance(number, int | float | bool | np.generic):
-            self.fail(ArgumentError, f"{what} is a number, got {shown(value)}")
+            kinds = {"open": "a number, a text or None", "static": "a number, a text, a data type, None or a tuple of these in a launch"}
+            self.fail(ArgumentError, f"{what} is {kinds.get(param.kind, 'a number')}, got {shown(value)}")
         return number.item() if isinstance(number, np.generic) else number
 
     def _fitted(self, what: str, param: LaunchParam, window: Window) -> Window:
