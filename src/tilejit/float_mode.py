@@ -7,7 +7,7 @@ import os
 import struct
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 
 STANDARD = 0
@@ -34,21 +34,28 @@ def described(mode: int) -> str:
     return ", ".join(filter(None, [f"flushes denormal {flushed}" if flushed else "", rounding]))
 
 
-@contextmanager
-def usual() -> Generator[None]:
-    """Computes as usual, for what reads the text of a kernel: its literals are those that Python read when it was imported, whatever the thread does by now."""
-    library = _library() if bits() else None
-    state = None if library is None else _state(library)
-    if library is None or state is None:
-        yield
+def take(mode: int) -> None:
+    """Compute so in this thread from now on; `mode` is what `bits` told in some thread. Where no C library can do it, nothing changes."""
+    if bits() == mode or (library := _library()) is None or (state := _state(library)) is None:
         return
-    plain = type(state)(*state)
-    plain[_MXCSR_AT // 4] &= ~MASK
-    library.fesetenv(ctypes.byref(plain))
+    state[_MXCSR_AT // 4] = state[_MXCSR_AT // 4] & ~MASK | mode
+    library.fesetenv(ctypes.byref(state))
+
+
+@contextmanager
+def held(mode: int) -> Generator[None]:
+    """Computes so inside."""
+    before = bits()
+    take(mode)
     try:
         yield
     finally:
-        library.fesetenv(ctypes.byref(state))
+        take(before)
+
+
+def usual() -> AbstractContextManager[None]:
+    """Computes as usual, for what reads the text of a kernel: its literals are those that Python read when it was imported, whatever the thread does by now."""
+    return held(STANDARD)
 
 
 def _asked() -> int:

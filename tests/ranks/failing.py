@@ -11,6 +11,7 @@ import pytest
 import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.ranks import signals
+from tilejit import float_mode
 from tilejit.errors import DistributedError, ProgramMismatchError, TilejitError
 from tilejit.runtime import DistributedConfig, RunConfig
 from tilejit.runtime.ranks import engines
@@ -104,6 +105,8 @@ def all_times_more(x: pl.Tensor[[signals.NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[
 
 OTHER_SETTINGS = {"TILEJIT_FAST_MATH": "0", "TILEJIT_PLATFORM": "reference"}
 """What one process says of settings that the others leave alone."""
+DOWN = 0x2000
+"""How one process rounds, in the bits of MXCSR."""
 
 
 def fail(how: str, world: int) -> None:
@@ -131,6 +134,9 @@ def fail(how: str, world: int) -> None:
                 all_times(rows, np.empty_like(rows))
         assert caught.value.hint == f"set {how} to one value for all processes, or for none"
         raise caught.value
+    elif how == "rounding":
+        with float_mode.held(DOWN if MINE == 1 else float_mode.STANDARD):
+            all_times(rows, np.empty_like(rows))
     elif how == "slices":
         all_times_elsewhere(rows, np.empty_like(rows))
     elif how == "scalars":

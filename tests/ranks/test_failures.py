@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
+from platform import machine
 
 import numpy as np
 import pytest
@@ -18,7 +20,10 @@ from tilejit.errors import DeadlockError, DistributedError, KernelAssertionError
 ROOT = Path(__file__).parent.parent.parent
 
 
-OUTLIVED = ("deadlock", "assert", "constant", "shapes", "slices", "scalars", "size", *failing.OTHER_SETTINGS, "mismatch", "roots", "left_out", "peer", "bounds")
+OUTLIVED = (
+    *("deadlock", "assert", "constant", "shapes", "slices", "scalars", "rounding", "size"),
+    *(*failing.OTHER_SETTINGS, "mismatch", "roots", "left_out", "peer", "bounds"),
+)
 _TEXT = (Path(__file__).parent / "failing.py").read_text(encoding="utf-8").splitlines()
 
 
@@ -98,6 +103,13 @@ def test_other_arguments_of_a_launch_in_one_process_are_found(what: str, told: T
 @pytest.mark.parametrize("name", failing.OTHER_SETTINGS)
 def test_a_setting_that_differs_is_named(name: str, told: Told) -> None:
     assert f"ProgramMismatchError [0, 1] | the processes of this call differ in the setting {name}: rank 0 against rank 1" in both(told, name)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or machine() != "x86_64", reason="only there can the rounding be set")
+def test_rounding_that_differs_is_found(told: Told) -> None:
+    """On threads there is one caller, and all ranks round as it does."""
+    found = both(told, "rounding")
+    assert found.startswith("ProgramMismatchError [0, 1] | the processes of this call differ in how they compute with floats: rank 0 against rank 1")
 
 
 def test_a_world_of_another_size_than_the_job_is_refused(told: Told) -> None:

@@ -292,6 +292,12 @@ def scalar_of(value: object) -> int | float | bool | None:
     return None
 
 
+def number_of(value: object) -> object:
+    """An array without extents, where a number is taken, as the number that it holds; anything else as it is."""
+    number = None if isinstance(value, int | float | np.generic) else scalar_of(value)
+    return value if number is None else number
+
+
 def first_array(arguments: Sequence[object]) -> ArrayView | None:
     """The argument that decides in which framework new arrays are made."""
     return next((item for item in arguments if isinstance(item, ArrayView)), None)

@@ -100,7 +100,8 @@ def _kind(value: object) -> object:
 def _param(param: JitParam) -> LaunchParam:
     default = ... if param.default is inspect.Parameter.empty or param.stays_runtime else param.default
     if param.tensor is None:
-        return LaunchParam(param.name, "open" if param.dtype is None and not param.stays_runtime else "scalar", dtype=param.dtype, default=default)
+        kind = "scalar" if param.dtype is not None or param.stays_runtime else "static" if param.kind == "static" else "open"
+        return LaunchParam(param.name, kind, dtype=param.dtype, default=default)
     kind = "window" if isinstance(param.tensor, WindowAnnotation) else "tensor"
     return LaunchParam(param.name, kind, param.tensor.shape, param.tensor.dtype, default, param.direction)
 

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilejit import config as settings
+from tilejit import float_mode
 from tilejit.errors import ArgumentError, ParserTypeError
 from tilejit.frontend.hosts import named_values, speaks_of_ranks
 from tilejit.jit.definition import Definition, Kernel
@@ -18,7 +19,7 @@ from tilejit.jit.hosts.replays import Key, Replay, Replays, key_of, replays_of
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.specialize.dependencies import renew_host
 from tilejit.kinds import is_a
-from tilejit.runtime.arrays import ArrayView, first_array, view_of
+from tilejit.runtime.arrays import ArrayView, first_array, number_of, view_of
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.call.signature import check_output, check_writable
 from tilejit.runtime.config import RunConfig
@@ -153,7 +154,7 @@ def record_host(
         replay, new = _recorded(given, engine, config, compiled, copies), given.new
         given.announce(note, replay.plan)  # calls with arrays of torch are never done again without this
         key = key if plain is not None and replay.again(plain) else None
-    return HostCall(replays, key, replay, new, distributed_config(config))
+    return HostCall(replays, key, replay, new, distributed_config(config), float_mode.bits())
 
 
 @dataclass(frozen=True)
@@ -165,11 +166,14 @@ class HostCall:
     replay: Replay
     new: Mapping[str, object]
     chosen: DistributedConfig | None
+    mode: int
+    """How the thread that read the text computes with floats: its kernels are for that, whichever thread lets them run."""
 
     def run(self, engine: Engine, worker: Worker | None) -> object:
         """Let the ranks do it, and hand out what they made."""
         keep = worker is not None and worker.keeps(self.replay.plan)
-        Call(engine, self.replay.plan, self.chosen or DistributedConfig(list(range(engine.world))), keep).run()
+        with float_mode.held(self.mode):
+            Call(engine, self.replay.plan, self.chosen or DistributedConfig(list(range(engine.world))), keep).run()
         self.replays.keep(self.key, self.replay)
         if not self.new:
             return None
@@ -212,7 +216,9 @@ class _Given:
         args = tuple(unstacked(value, stacks, world, here) for value in args)
         named = {name: unstacked(value, stacks, world, here) for name, value in named.items()}
         bound = bind_arguments(definition, args, named, running=True)
-        self.definition, self.values = definition, bound.values
+        tensors = {param.name for param in definition.params if param.tensor is not None}
+        self.definition = definition
+        self.values = {name: value if name in tensors else number_of(value) for name, value in bound.values.items()}
         views = {param.name: view_of(self.values[param.name]) for param in definition.params if param.tensor is not None and param.name in self.values}
         first = first_array([view for view in views.values() if view is not None])
         self.framework = first.framework if first is not None else "numpy"
@@ -261,6 +267,7 @@ def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, obje
     return {
         "the version of tilejit": Fact(version, "install one version of tilejit for all processes"),
         **{f"the setting {name}": Fact(setting.value, f"set {name} to one value for all processes, or for none") for name, setting in coded},
+        "how they compute with floats": Fact(float_mode.bits(), "set the rounding, and whether denormals are flushed, alike in the threads that make the call"),
         "the text of the host function": Fact(definition.facts.digest),
         "the kernels that are launched": Fact([launched.text() for launched in recorder.compiled.values()]),
         "the shapes of the arguments": Fact([(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors]),

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tilejit import float_mode
 from tilejit.dtypes import DType
 from tilejit.errors import (
     ArgumentError,
@@ -24,6 +25,7 @@ from tilejit.errors import (
     TilejitError,
     TilejitWarning,
 )
+from tilejit.runtime.arrays import number_of
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.launches import (
@@ -272,11 +274,12 @@ class Recorder:
             if not isinstance(value, HostTensor | Window):
                 self.fail(ArgumentError, f"{what} is a tensor, got {shown(value)}", help="launches take tensors of the host function: give it as a parameter")
             return value
-        number = self.symbols.get(value) if isinstance(value, DynVar) else value
+        number = self.symbols.get(value) if isinstance(value, DynVar) else number_of(value)
         if is_constant(param, number):
             return number
         if not isinstance(number, int | float | bool | np.generic):
-            self.fail(ArgumentError, f"{what} is a number, got {shown(value)}")
+            kinds = {"open": "a number, a text or None", "static": "a number, a text, a data type, None or a tuple of these in a launch"}
+            self.fail(ArgumentError, f"{what} is {kinds.get(param.kind, 'a number')}, got {shown(value)}")
         return number.item() if isinstance(number, np.generic) else number
 
     def _fitted(self, what: str, param: LaunchParam, window: Window) -> Window:
@@ -310,7 +313,8 @@ class Recorder:
         def run(call: Any, rank: int) -> None:
             access = call.memory.access(rank)
             arrays = {id(tensor): access.read(tensor.array) for tensor in reads}  # copies, where memory is that of a GPU
-            function(*(in_framework(arrays[id(arg)], framework) if isinstance(arg, HostTensor) else arg for arg in args))
+            with float_mode.held(float_mode.bits()):  # the kernels after it are for the caller's mode, whatever it sets
+                function(*(in_framework(arrays[id(arg)], framework) if isinstance(arg, HostTensor) else arg for arg in args))
             for tensor in writes:
                 if arrays[id(tensor)] is not tensor.array:
                     access.write(tensor.array, arrays[id(tensor)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class LaunchParam:
 
     name: str
     kind: str
-    """"tensor", "window", "scalar", "group", or "open" for a number without a type of its own, a text or None."""
+    """"tensor", "window", "scalar", "group", "open" for a number without a type of its own, a text or None, or "static" for what is known while compiling."""
     shape: tuple[object, ...] | None = None
     """Extents of the annotation: ints, or symbols."""
     dtype: DType | None = None
@@ -140,11 +140,23 @@ def tensor_at(array: Any, device: str) -> DeviceTensor:
 
 
 def is_constant(param: LaunchParam, value: object) -> bool:
-    """Whether an argument becomes part of the compiled function, as in a call of it alone; integers, which count ranks, stay parameters."""
+    """Whether an argument becomes part of the compiled function, as in a call of it alone; integers, which count ranks, stay parameters,
+    unless the kernel declares that it has to know them."""
+    if param.kind == "static":
+        return is_settled(value)
     return param.kind == "open" and (value is None or isinstance(value, bool | float | str))
 
 
-_WRITTEN: dict[type, Callable[[Any], str]] = {type(None): repr, bool: repr, float: float.hex, str: str.__str__, np.float64: float.hex, np.str_: str.__str__}
+def is_settled(value: object) -> bool:
+    """Whether a value is a number, a text, None, a data type, or a tuple of such."""
+    if type(value) is tuple:
+        return all(map(is_settled, cast("tuple[object, ...]", value)))
+    return value is None or isinstance(value, int | float | str | DType)
+
+
+_WRITTEN: dict[type, Callable[[Any], str]] = {
+    type(None): repr, bool: repr, int: hex, float: float.hex, str: str.__str__, np.float64: float.hex, np.str_: str.__str__,
+}  # fmt: skip
 """How constants are written so that two differ if and only if they do."""
 
 
