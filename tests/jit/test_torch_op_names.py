@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tilejit.runtime.config import RunConfig
 torch: Any = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 ANOTHER = r"is another kernel `.*<locals>\.f`[\s\S]*choose another name"
+FACTOR = 2.0
 
 
 def _first(candidate: object, run: Callable[[], object]) -> float:
@@ -132,3 +134,38 @@ def test_a_module_that_is_loaded_again_brings_other_candidates(anew: bool, tmp_p
     again = importlib.import_module(name) if anew else importlib.reload(module)
     assert (again is module) is not anew
     assert op(x)[0, 0] == again.op(x)[0, 0] == 30 and module.local(x)[0, 0] == again.local(x)[0, 0] == 2
+
+
+def by_factor() -> Any:
+    @pl.jit
+    def f(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * FACTOR
+
+    return f
+
+
+def test_kernels_of_one_text_in_two_namespaces_are_two() -> None:
+    def made_with(factor: float) -> Any:
+        return types.FunctionType(by_factor.__code__, {**globals(), "FACTOR": factor})()
+
+    for first, space in ((made_with(2.0), "copies"), (by_factor(), "module")):
+        op, x = first.as_torch_op(f"tilejit_names::{space}"), torch.ones(2, 3)
+        for other in (made_with(3.0), made_with(2.0), *([by_factor()] if space == "copies" else [])):
+            with pytest.raises(ArgumentError, match=ANOTHER):
+                other.as_torch_op(f"tilejit_names::{space}")
+        assert op(x)[0, 0] == 2
+        assert first.as_torch_op(f"tilejit_names::{space}") is op
+    assert by_factor().as_torch_op("tilejit_names::module")(torch.ones(2, 3))[0, 0] == 2
+
+
+def test_kernels_at_the_top_of_a_text_that_runs_in_two_namespaces_are_two(tmp_path: Path) -> None:
+    path = tmp_path / "plugin.py"
+    path.write_text(TUNED.format(s=2, space="tilejit_plugin"))
+    code = compile(path.read_text(), str(path), "exec")
+    first: dict[str, Any] = {"__name__": "plugin_of_nobody"}
+    exec(code, first)
+    with pytest.raises(ArgumentError, match=r"is another kernel `plugin_of_nobody\.kernel`"):
+        exec(code, {"__name__": "plugin_of_nobody"})
+    exec(code, first)  # the same namespace: as a cell that is run again
+    assert first["op"](torch.ones(2, 3))[0, 0] == 2

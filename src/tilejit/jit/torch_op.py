@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -133,7 +134,7 @@ def as_torch_op(kernel: JITFunction | Autotuned, name: str, backward: object, in
     torch_op.check_alike(name, op, derived)
     if derived is not None:  # both before either is changed
         torch_op.check_alike(f"{name}_backward", derived.op)
-    _registered.update({each: _Registered(owner, config) for each, owner in wanted.items()})
+    _registered.update({each: _Registered(owner, config, _is_of_module(owner.origin())) for each, owner in wanted.items()})
     if derived is None:
         return torch_op.register(name, op)
     torch_op.register(f"{name}_backward", derived.op)
@@ -146,6 +147,8 @@ class _Registered:
 
     kernel: JITFunction | Autotuned
     config: RunConfig | None
+    of_module: bool
+    """Whether its names were those of a module that could be imported, which may be loaded again."""
 
 
 _registered: dict[str, _Registered] = {}
@@ -163,7 +166,7 @@ def _check_config(name: str, kernel: JITFunction | Autotuned, config: RunConfig 
 def _check_free(name: str, kernel: JITFunction | Autotuned, exists: bool) -> None:
     """A name has one kernel, and that of a module that is loaded again takes its place, for all who call it; another one would, unnoticed by them."""
     known = _registered.get(name)
-    if not exists or (known is not None and _is_same(known.kernel, kernel)):
+    if not exists or (known is not None and _is_same(known, kernel)):
         return
     own, space = kernel.definition.name, "mylib" if known is None else name.partition("::")[0]
     if known is None:
@@ -171,17 +174,32 @@ def _check_free(name: str, kernel: JITFunction | Autotuned, exists: bool) -> Non
     elif kernel_name(known.kernel.definition) != kernel_name(kernel.definition):
         what = f"the operator `{name}` is the kernel `{kernel_name(known.kernel.definition)}`: `{kernel_name(kernel.definition)}` would take its place"
     else:
-        what = f"the operator `{name}` is another kernel `{kernel_name(kernel.definition)}`: functions and objects make a new one each time"
+        what = f"the operator `{name}` is another kernel `{kernel_name(kernel.definition)}`: functions, objects and other namespaces make a new one each time"
     raise ArgumentError(what, help=f'choose another name, such as {own}.as_torch_op("{space}::{own}_2"), or call as_torch_op once and keep the operator')
 
 
-def _is_same(known: JITFunction | Autotuned, kernel: JITFunction | Autotuned) -> bool:
+def _is_same(registered: _Registered, kernel: JITFunction | Autotuned) -> bool:
     """Whether one is the other, or what its module has under that name since it was loaded again."""
+    known = registered.kernel
     if known is kernel or getattr(known, "kernel", known) is getattr(kernel, "kernel", kernel):
         return known is kernel  # else one of the two is tuned, or both are in two ways
     if known._bound_as is not None or kernel._bound_as is not None or kernel_name(known.definition) != kernel_name(kernel.definition):
         return False
+    if _names_of(known.origin()) is not _names_of(kernel.origin()) and not (registered.of_module and _is_of_module(kernel.origin())):
+        return False
     return not _is_made_again(known, kernel) or _is_made_alike(known, kernel)
+
+
+def _names_of(function: object) -> object:
+    """The namespace that a function finds its names in."""
+    return getattr(function, "__globals__", None)
+
+
+def _is_of_module(function: object) -> bool:
+    """Whether that is the one of the module that has its name now: a text that `exec` or `runpy` runs twice has two, which are both there."""
+    names = _names_of(function)
+    found = sys.modules.get(str(names.get("__name__"))) if isinstance(names, dict) else None
+    return found is not None and getattr(found, "__dict__", None) is names
 
 
 def _is_made_again(known: JITFunction | Autotuned, kernel: JITFunction | Autotuned) -> bool:
