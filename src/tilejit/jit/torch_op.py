@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.errors import ArgumentError, PlatformError, did_you_mean
 from tilejit.jit.definition import Definition
 from tilejit.jit.disk.kernels import kernel_name
-from tilejit.jit.reads.plain import is_plain
+from tilejit.jit.reads.plain import encode, is_plain
 from tilejit.jit.specialize.arguments import stays_runtime
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.torch_results import check_one_order, results_of
@@ -132,23 +134,31 @@ def as_torch_op(kernel: JITFunction | Autotuned, name: str, backward: object, in
     torch_op.check_alike(name, op, derived)
     if derived is not None:  # both before either is changed
         torch_op.check_alike(f"{name}_backward", derived.op)
-    _registered.update(wanted)
-    _configs.update(dict.fromkeys(wanted, config))
+    _registered.update({each: _Registered(owner, config, _is_of_module(owner.origin())) for each, owner in wanted.items()})
     if derived is None:
         return torch_op.register(name, op)
     torch_op.register(f"{name}_backward", derived.op)
     return torch_op.register(name, op, derived, f"{name}_backward")
 
 
-_registered: dict[str, JITFunction | Autotuned] = {}
-"""By the name of an operator: its kernel."""
-_configs: dict[str, RunConfig | None] = {}
-"""By the name of an operator: how its kernel is called."""
+@dataclass(frozen=True)
+class _Registered:
+    """What an operator runs."""
+
+    kernel: JITFunction | Autotuned
+    config: RunConfig | None
+    of_module: bool
+    """Whether its names were those of a module that could be imported, which may be loaded again."""
+
+
+_registered: dict[str, _Registered] = {}
+"""By the name of an operator."""
 
 
 def _check_config(name: str, kernel: JITFunction | Autotuned, config: RunConfig | None) -> None:
     """One kernel that two places make the same operator of is called one way; that of a module that is loaded again is another one."""
-    if _registered.get(name) is kernel and _configs[name] != config:
+    known = _registered.get(name)
+    if known is not None and (known.kernel is kernel or _is_made_again(known.kernel, kernel)) and known.config != config:
         what = f"the operator `{name}` runs `{kernel.definition.name}` with another config=: whoever calls it would get this one unnoticed"
         raise ArgumentError(what, help="choose another name, or call as_torch_op once and keep the operator")
 
@@ -161,31 +171,71 @@ def _check_free(name: str, kernel: JITFunction | Autotuned, exists: bool) -> Non
     own, space = kernel.definition.name, "mylib" if known is None else name.partition("::")[0]
     if known is None:
         what = f"torch has an operator `{name}` that is no kernel"
-    elif kernel_name(known.definition) != kernel_name(kernel.definition):
-        what = f"the operator `{name}` is the kernel `{kernel_name(known.definition)}`: `{kernel_name(kernel.definition)}` would take its place"
+    elif kernel_name(known.kernel.definition) != kernel_name(kernel.definition):
+        what = f"the operator `{name}` is the kernel `{kernel_name(known.kernel.definition)}`: `{kernel_name(kernel.definition)}` would take its place"
     else:
-        what = f"the operator `{name}` is another kernel `{kernel_name(kernel.definition)}`: functions and objects make a new one each time"
+        what = f"the operator `{name}` is another kernel `{kernel_name(kernel.definition)}`: functions, objects and other namespaces make a new one each time"
     raise ArgumentError(what, help=f'choose another name, such as {own}.as_torch_op("{space}::{own}_2"), or call as_torch_op once and keep the operator')
 
 
-def _is_same(known: JITFunction | Autotuned, kernel: JITFunction | Autotuned) -> bool:
+def _is_same(registered: _Registered, kernel: JITFunction | Autotuned) -> bool:
     """Whether one is the other, or what its module has under that name since it was loaded again."""
+    known = registered.kernel
     if known is kernel or getattr(known, "kernel", known) is getattr(kernel, "kernel", kernel):
         return known is kernel  # else one of the two is tuned, or both are in two ways
-    functions = (known.origin(), kernel.origin())
     if known._bound_as is not None or kernel._bound_as is not None or kernel_name(known.definition) != kernel_name(kernel.definition):
         return False
-    if "<locals>" not in kernel.definition.function.__qualname__:
+    if _names_of(known.origin()) is not _names_of(kernel.origin()) and not (registered.of_module and _is_of_module(kernel.origin())):
+        return False
+    return not _is_made_again(known, kernel) or _is_made_alike(known, kernel)
+
+
+def _names_of(function: object) -> object:
+    """The namespace that a function finds its names in."""
+    return getattr(function, "__globals__", None)
+
+
+def _is_of_module(function: object) -> bool:
+    """Whether that is the one of the module that has its name now: a text that `exec` or `runpy` runs twice has two, which are both there."""
+    names = _names_of(function)
+    found = sys.modules.get(str(names.get("__name__"))) if isinstance(names, dict) else None
+    return found is not None and getattr(found, "__dict__", None) is names
+
+
+def _is_made_again(known: JITFunction | Autotuned, kernel: JITFunction | Autotuned) -> bool:
+    """Whether a function makes such kernels, or both were made of one function: no module was loaded for it."""
+    return known is not kernel and ("<locals>" in kernel.definition.function.__qualname__ or known.origin() is kernel.origin())
+
+
+def _is_made_alike(known: JITFunction | Autotuned, kernel: JITFunction | Autotuned) -> bool:
+    """Whether two kernels are made of the same: nothing can be in one of them that is not in the other."""
+    first, second = _content(known), _content(kernel)
+    return len(first) == len(second) and all(map(_is_alike, first, second))
+
+
+def _content(kernel: JITFunction | Autotuned) -> list[object]:
+    """What a kernel was made of, and what it chooses from when it is tuned."""
+    own: list[object] = [kernel.definition.digest, kernel.origin()]
+    space, options = getattr(kernel, "space", None), getattr(kernel, "options", None)
+    if space is None or options is None:
+        return own
+    values = [value for axis in space.axes for choice in axis.choices for value in choice.arguments.values()]
+    return [*own, space.digest(), *vars(options).values(), *values]
+
+
+def _is_alike(first: object, second: object) -> bool:
+    """Whether two values are the same; functions of one text are if nothing else is in them."""
+    if first is second:
         return True
-    # One that a function makes each time: it is the same only if nothing of the function's own can be in it.
-    alike = len({getattr(function, "__code__", function) for function in functions}) == 1 and known.definition.digest == kernel.definition.digest
-    return alike and not any(getattr(function, "__closure__", None) for function in functions) and all(map(_has_plain_defaults, functions))
+    if isinstance(first, FunctionType) and isinstance(second, FunctionType):
+        return first.__code__ == second.__code__ and not (first.__closure__ or second.__closure__) and _is_alike(_defaults_of(first), _defaults_of(second))
+    return is_plain(first) and is_plain(second) and encode(first) == encode(second)
 
 
-def _has_plain_defaults(function: object) -> bool:
-    """Whether a digest tells all of them."""
-    by_name = getattr(function, "__kwdefaults__", None) or {}
-    return all(map(is_plain, (*(getattr(function, "__defaults__", None) or ()), *by_name.values())))
+def _defaults_of(function: FunctionType) -> tuple[object, ...]:
+    """Those that it has by place and by name."""
+    by_name = function.__kwdefaults__ or {}
+    return function.__defaults__ or (), tuple(by_name), tuple(by_name.values())
 
 
 def _check_name(definition: Definition, name: object) -> None:

@@ -208,13 +208,18 @@ def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
     if dtype is None:
         raise unsupported_dtype("NumPy", str(array.dtype))
     size = array.itemsize
-    strides = tuple([stride // size for stride in array.strides])
-    if [stride for stride in array.strides if stride % size]:
-        raise ArgumentError(f"strides {array.strides} are no multiple of the element size {size}", help="pass a copy: np.ascontiguousarray(x)")
+    strides = in_elements(array.strides, array.shape, size, "pass a copy: np.ascontiguousarray(x)")
     view = owner if framework == "numpy" else array
     namespace = getattr(owner, "__array_namespace__", None) if framework == "other" else None
     found = cast("Namespace", namespace()) if callable(namespace) and not is_a(owner, np.ndarray) else None
     return ArrayView(view, framework, array.shape, strides, dtype, data_address(array), array.flags.writeable, namespace=found)
+
+
+def in_elements(strides: Sequence[int], shape: Sequence[int], size: int, help: str) -> tuple[int, ...]:
+    """Strides in elements, of strides in bytes; those that no step takes may be anything, as in a field of a record."""
+    if [stride for stride, extent in zip(strides, shape, strict=True) if stride % size and extent > 1] and 0 not in shape:
+        raise ArgumentError(f"strides {tuple(strides)} are no multiple of the element size {size}", help=help)
+    return tuple([stride // size for stride in strides])
 
 
 def _address_in_struct(array: np.ndarray) -> int:

@@ -133,13 +133,32 @@ def _unpacked(value: torch.Tensor, dtype: DType) -> ArrayView:
 
 def zeros(shape: Sequence[int], dtype: DType, device: str) -> torch.Tensor:
     """A zero-filled tensor."""
-    packed = dtype.bits < 8 and dtype.kind != "bool"
-    if dtype.torch_name is None or packed or not hasattr(torch, dtype.torch_name):
+    wanted = _own_dtype(dtype)
+    if wanted is None:
         raise unsupported_dtype("torch", dtype.name)
-    made = torch.zeros(tuple(shape), dtype=getattr(torch, dtype.torch_name), device=device)
-    if type(made) is not torch.Tensor or _is_functional(made):
-        view_of(made)  # a mode of torch made something else, which may hold no elements: that says so
+    make = torch.zeros
+    made = make(tuple(shape), dtype=wanted, device=device)
+    if type(make) is not _OF_TORCH or _function_modes() or _modes() or type(made) is not torch.Tensor or _is_functional(made):
+        _check_made(made, tuple(shape), wanted, device)
     return made
+
+
+_function_modes: Callable[[], int] = torch._C._len_torch_function_stack  # type: ignore[attr-defined]
+_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack  # type: ignore[attr-defined]
+_OF_TORCH = type(len)
+"""Of torch's functions that make tensors, as long as nobody put something in their place. They make what was asked for where no mode is on."""
+
+
+def _check_made(made: object, shape: tuple[int, ...], dtype: torch.dtype, device: str) -> None:
+    """Refuse what is not the dense tensor that was asked for: a kernel would write past its end, or what means something else there."""
+    view = view_of(made)  # of what holds no elements, that says so
+    what = f"a {type(made).__name__}"
+    if view is not None and isinstance(made, torch.Tensor):
+        if made.dtype is dtype and (view.shape, view.device, view.copied) == (shape, device, "") and view.contiguous and view.aligned:
+            return
+        what = f"one of shape {list(made.shape)}, strides {list(made.stride())} and {made.dtype} on {made.device}"
+    help = "call the kernel outside of the mode of torch, or of what replaced torch.zeros, that makes tensors otherwise"
+    raise ArgumentError(f"torch was asked for a dense tensor of shape {list(shape)} and {dtype} on {device}, and made {what}", help=help)
 
 
 def on_device(array: np.ndarray, device: str) -> object:
@@ -181,6 +200,8 @@ def device_bytes(index: int, stream: int) -> Callable[[int], tuple[object, int]]
 
     def take(size: int) -> tuple[object, int]:
         made = torch.empty(size, dtype=torch.uint8, device=device)
+        if type(torch.empty) is not _OF_TORCH or _function_modes() or _modes():
+            _check_made(made, (size,), torch.uint8, str(device))
         return made, made.data_ptr()
 
     def take_elsewhere(size: int) -> tuple[object, int]:
@@ -193,8 +214,20 @@ def device_bytes(index: int, stream: int) -> Callable[[int], tuple[object, int]]
 def new_call(dtype: DType, sample: object, cleared: bool) -> tuple[object, object, object] | None:
     """`torch.zeros` or `torch.empty`, and what it takes as dtype and device for a tensor where the sample is; None: torch has no such dtype."""
     assert isinstance(sample, torch.Tensor)
-    found = None if dtype.torch_name is None or (dtype.bits < 8 and dtype.kind != "bool") else getattr(torch, dtype.torch_name, None)
+    found = _own_dtype(dtype)
     return None if found is None else (torch.zeros if cleared else torch.empty, found, sample.device)
+
+
+def sample_of(dtype: DType) -> object | None:
+    """A small tensor of that dtype on the CPU; None: torch has no such dtype, or a mode makes something else now."""
+    found = _own_dtype(dtype)
+    made: object = None if found is None else torch.empty(1, dtype=found, device=HOST)
+    return made if isinstance(made, torch.Tensor) and made.dtype is found and made.is_cpu else None
+
+
+def _own_dtype(dtype: DType) -> torch.dtype | None:
+    """Torch's data type of the same name, whose elements lie as kernels see them."""
+    return None if dtype.torch_name is None or (dtype.bits < 8 and dtype.kind != "bool") else getattr(torch, dtype.torch_name, None)
 
 
 def scalar_of(value: object) -> int | float | bool | None:

@@ -73,6 +73,12 @@ def test_what_the_interface_cannot_mean_here_is_refused(gpu: FakeLibrary) -> Non
         view_of(Interface(np.zeros(4, np.float32), strides=(6,)))
 
 
+def test_strides_that_no_step_takes_may_be_anything(gpu: FakeLibrary) -> None:
+    for shape, strides in (((1, 1), (6, 6)), ((1, 4), (6, 4)), ((0, 4), (30, 6))):
+        view = seen(Interface(np.zeros(shape, np.float32), strides=strides))
+        assert view.shape == shape and view.contiguous
+
+
 def test_dlpack_arrays_are_inputs_that_are_ready_on_the_default_stream(gpu: FakeLibrary) -> None:
     array = np.arange(12, dtype=np.float32).reshape(3, 4)
     value = OverDlpack(array[:, 1:])

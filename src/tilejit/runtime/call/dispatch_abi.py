@@ -177,7 +177,11 @@ class New(enum.IntEnum):
     """MAX_RANK slots; -1: the extent is the number above."""
     CLEAR_BYTES = 18
     """Bytes that are still to be set to 0."""
-    SIZE = 19
+    DTYPE = 19
+    """What a tensor of torch must turn out to be, whoever made it: its data type as guards know it, and where it is."""
+    DEVICE = 20
+    ITEM_SIZE = 21
+    SIZE = 22
 
 
 class Argument(enum.IntEnum):

@@ -97,7 +97,11 @@ def _new_rows(call: NativeCall, symbols: set[int], kept: list[object], kinds: Te
             return None
         kept.append(make)
         function, second, third, positional, names = make
+        known = 0 if names is None else _torch_number(tensor.dtype, kinds)
+        if known is None:
+            return None
         row = [0] * int(New.SIZE)
+        row[New.DTYPE], row[New.DEVICE], row[New.ITEM_SIZE] = known, call.device, tensor.dtype.get_byte()
         row[New.FUNCTION], row[New.SECOND], row[New.THIRD] = id(function), id(second), id(third)
         row[New.POSITIONAL], row[New.NAMES] = positional, 0 if names is None else id(names)
         row[New.CLEAR_BYTES] = size if size is not None and small and names is not None else 0
@@ -139,6 +143,14 @@ def _maker(sample: object, dtype: DType, small: bool) -> tuple[object, object, o
 
     found = torch.new_call(dtype, sample, cleared=not small)
     return None if found is None else (*found, 1, ("dtype", "device"))
+
+
+def _torch_number(dtype: DType, kinds: TensorKinds) -> int | None:
+    """The data type of a new tensor, as that of an argument is known."""
+    from tilejit.runtime import torch
+
+    kind, number = kinds.classify(torch.sample_of(dtype), [])
+    return None if kind is None else number
 
 
 def _scalar_row(guard: ScalarGuard | RuntimeGuard | FixedGuard | None) -> list[int] | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError
-from tilejit.runtime.arrays import ArrayView, contiguous_strides, described, unsupported_dtype
+from tilejit.runtime.arrays import ArrayView, contiguous_strides, described, in_elements, unsupported_dtype
 from tilejit.runtime.cuda import devices, driver
 from tilejit.runtime.cuda.copies import fetch
 from tilejit.runtime.cuda.streams import seat
@@ -66,9 +66,7 @@ def _through_interface(value: object, interface: dict[str, Any]) -> ArrayView:
     address, read_only = interface["data"]
     shape, size = tuple(int(extent) for extent in interface["shape"]), dtype.get_byte()
     given = interface.get("strides")
-    if given is not None and any(stride % size for stride in given):
-        raise ArgumentError(f"strides {tuple(given)} are no multiple of the element size {size}", help="pass a contiguous copy")
-    strides = contiguous_strides(shape) if given is None else tuple(int(stride) // size for stride in given)
+    strides = contiguous_strides(shape) if given is None else in_elements([int(stride) for stride in given], shape, size, "pass a contiguous copy")
     return ArrayView(value, "other", shape, strides, dtype, int(address or 0), not read_only, _on(address), stream=int(interface.get("stream") or 0))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilejit.backends.cpu.dispatch.steps import DLTENSOR_SLOTS, Steps
-from tilejit.backends.cpu.llvm.text import Value
+from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.runtime.call.bindings import ARRAY, TUPLE
 from tilejit.runtime.call.dispatch_abi import HERE, TORCH_INLINE, Argument, Kind, State
 
@@ -90,37 +90,39 @@ class Arguments(Steps):
         ):
             self.put(note, slot, self.field(array, offset))
 
-    def note_torch(self, tensor: Value, note: Value, position: Value) -> None:
-        """From torch's C++ tensor, or where that is not known from the exchange, which takes several times as long."""
+    def note_torch(self, tensor: Value, note: Value, position: Index, other: str = "slow", failed: str = "no_exchange") -> None:
+        """From torch's C++ tensor, or where that is not known from the exchange, which takes several times as long; on to `other` from a tensor that
+        holds no elements as they are, and to `failed` with an error."""
         e = self.e
+        exchange, look, noted = (e.fresh(name) for name in ("exchange", "look", "torch_noted"))
         inner = self.inner(tensor)
         # Views that torch negates when it reads them, functional and batched tensors look plain otherwise; their dispatch keys tell.
         keys = e.load("i64", e.offset(inner, self.get(self.state, State.TORCH_KEYS_AT), "i8"), 8)
         keys = e.inst("i64", f"or i64 {keys.text}, {self.get(self.state, State.TORCH_GRADED).text}")  # as if they were not made in inference mode
         here, elsewhere = (self.same(keys, self.get(self.state, slot)) for slot in (State.TORCH_KEYS, State.TORCH_DEVICE_KEYS))
-        self.require(e.inst("i1", f"or i1 {here.text}, {elsewhere.text}"), "slow")
+        self.require(e.inst("i1", f"or i1 {here.text}, {elsewhere.text}"), other)
         self.put(note, Argument.KIND, Value(str(int(Kind.TORCH)), "i64"))
         self.put(note, Argument.FLAGS, Value("0", "i64"))
-        e.cbr(self.same(self.get(self.state, State.TORCH_STORAGE_AT), 0), "exchange", "look")
-        e.place("look")
-        self.look(inner, note, here)
-        e.br("torch_noted")
-        e.place("exchange")
-        self.exchange(tensor, note, position)
-        e.br("torch_noted")
-        e.place("torch_noted")
+        e.cbr(self.same(self.get(self.state, State.TORCH_STORAGE_AT), 0), exchange, look)
+        e.place(look)
+        self.look(inner, note, here, other)
+        e.br(noted)
+        e.place(exchange)
+        self.exchange(tensor, note, position, other, failed)
+        e.br(noted)
+        e.place(noted)
 
     def at(self, base: Value, offset: State, type: str = "i64") -> Value:
         """A field of a C++ object, of which the state knows where it is."""
         return self.e.load(type, self.e.offset(base, self.get(self.state, offset), "i8"), {"i8": 1, "i32": 4}.get(type, 8))
 
-    def look(self, inner: Value, note: Value, here: Value) -> None:
+    def look(self, inner: Value, note: Value, here: Value, other: str) -> None:
         """The fields of a C++ tensor."""
         e = self.e
         storage = self.at(inner, State.TORCH_STORAGE_AT, "ptr")
-        self.require(e.inst("i1", f"icmp eq {self.at(storage, State.TORCH_LAZY_AT, 'i8')}, 0"), "slow")
+        self.require(e.inst("i1", f"icmp eq {self.at(storage, State.TORCH_LAZY_AT, 'i8')}, 0"), other)
         data = self.at(storage, State.TORCH_DATA_AT)
-        self.require(e.icmp("ne", data, 0), "slow")
+        self.require(e.icmp("ne", data, 0), other)
         self.put(note, Argument.DATA, data)
         self.put(note, Argument.OFFSET, self.at(inner, State.TORCH_OFFSET_AT))
         rank = self.at(inner, State.TORCH_SIZES_AT)
@@ -137,16 +139,16 @@ class Arguments(Steps):
         device = e.inst("i64", f"or {number}, {self.get(self.state, State.TORCH_DEVICE_TYPE).text}")
         self.put(note, Argument.DEVICE, e.inst("i64", f"select {here}, i64 {HERE}, {device}"))
 
-    def exchange(self, tensor: Value, note: Value, position: Value) -> None:
+    def exchange(self, tensor: Value, note: Value, position: Index, other: str, failed: str) -> None:
         """DLTensor: data, device, rank | dtype << 32, extents, strides, byte offset."""
         e = self.e
         view = e.offset(self.tensors, e.mul(position, DLTENSOR_SLOTS), "i64")
         exchange = self.get(self.state, State.TORCH_EXCHANGE, "ptr")
         status = e.inst("i32", f"call i32 {exchange.text}({tensor}, {view})")
-        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "no_exchange")
+        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), failed)
         self.put(note, Argument.DEVICE, self.get(view, 1))
-        self.require(self.same(self.get(view, 5), 0), "slow")
-        self.require(e.icmp("ne", self.get(view, 0), 0), "slow")
+        self.require(self.same(self.get(view, 5), 0), other)
+        self.require(e.icmp("ne", self.get(view, 0), 0), other)
         packed = self.get(view, 2)
         self.put(note, Argument.OFFSET, Value("0", "i64"))
         self.put(note, Argument.RANK, e.inst("i64", f"and i64 {packed.text}, 4294967295"))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tilejit.backends.cpu.dispatch.guards import Guards
-from tilejit.backends.cpu.dispatch.steps import DLTENSOR_SLOTS
 from tilejit.backends.cpu.llvm.text import Value
 from tilejit.runtime.call.bindings import ARRAY
-from tilejit.runtime.call.dispatch_abi import MAX_ARGS, Kind, New, Row, State
+from tilejit.runtime.call.dispatch_abi import MAX_ARGS, Argument, Kind, New, Row, State
 
 
 class NewTensors(Guards):
@@ -63,15 +62,32 @@ class NewTensors(Guards):
         self.put(self.block, slot, self.field(made, ARRAY.DATA))
         e.br(f"{label}.done")
         e.place(f"{label}.torch")
-        plain = self.same(self.field(made, 8), self.get(self.state, State.TORCH_TYPE))
-        self.require(plain, "made_in_vain")  # a mode of torch made something else, which Python tells of
-        view = e.offset(self.tensors, MAX_ARGS * DLTENSOR_SLOTS, "i64")
-        status = e.inst("i32", f"call i32 {self.get(self.state, State.TORCH_EXCHANGE, 'ptr').text}({made}, {view})")
-        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "not_made")
-        self.put(self.block, slot, self.get(view, 0))
-        e.void(f"call ptr @memset({self.get(view, 0, 'ptr')}, i32 0, {self.get(row, New.CLEAR_BYTES)})")
+        start = self.check_made(row, made, slot)
+        self.put(self.block, slot, start)
+        e.void(f"call ptr @memset({self.pointer(start)}, i32 0, {self.get(row, New.CLEAR_BYTES)})")
         e.br(f"{label}.done")
         e.place(f"{label}.done")
+
+    def check_made(self, row: Value, made: Value, slot: Value) -> Value:
+        """Where the elements of a new tensor of torch start. A mode of torch may have made anything: Python tells of what is not as it was asked for."""
+        e, other = self.e, "made_in_vain"
+        self.require(self.same(self.field(made, 8), self.get(self.state, State.TORCH_TYPE)), other)
+        note = e.offset(self.notes, MAX_ARGS * int(Argument.SIZE), "i64")
+        self.note_torch(made, note, MAX_ARGS, other, "made_unknown")
+        for wanted, found in ((New.DTYPE, Argument.DTYPE), (New.DEVICE, Argument.DEVICE), (New.RANK, Argument.RANK)):
+            self.require(self.same(self.get(row, wanted), self.get(note, found)), other)
+        rank, extents, strides = self.get(row, New.RANK), self.get(note, Argument.EXTENTS, "ptr"), self.get(note, Argument.STRIDES, "ptr")
+        with e.loop(0, rank, name="made_axis") as loop:
+            at = e.add(e.add(slot, 1), loop.iv)
+            extent = self.get(extents, loop.iv)
+            self.require(self.same(extent, self.get(self.block, at)), other)
+            dense = self.same(self.get(strides, loop.iv), self.get(self.block, e.add(at, rank)))
+            self.require(e.inst("i1", f"or i1 {dense.text}, {e.icmp('sle', extent, 1).text}"), other)
+        size = self.get(row, New.ITEM_SIZE)
+        start = e.i64(e.add(self.get(note, Argument.DATA), e.mul(self.get(note, Argument.OFFSET), size)))
+        between = e.inst("i64", f"and i64 {start.text}, {e.i64(e.sub(size, 1)).text}")  # sizes of elements are powers of two
+        self.require(self.same(between, 0), other)
+        return start
 
     def drop(self, entry: Value) -> None:
         """Give the new tensors back: nobody will get them."""

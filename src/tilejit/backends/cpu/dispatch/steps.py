@@ -42,7 +42,8 @@ class Steps(Words):
         super().__init__(Emitter(module, SYMBOL, "ptr", [self.kernel, self.args, self.packed_count, self.names]))
         self.given = self.e.alloca(f"[{MAX_ARGS} x ptr]")
         """The arguments in the order of the parameters; null where one was not given."""
-        self.notes = self.e.alloca(f"[{MAX_ARGS * Argument.SIZE} x i64]")
+        self.notes = self.e.alloca(f"[{(MAX_ARGS + 1) * Argument.SIZE} x i64]")
+        """What is read of each argument, and at the end of a new tensor."""
         self.tensors = self.e.alloca(f"[{(MAX_ARGS + 1) * DLTENSOR_SLOTS} x i64]")
         """What torch tells of each argument, and at the end of a new tensor."""
         self.block = self.e.alloca(f"[{_BLOCK_SLOTS} x i64]")
