@@ -1,7 +1,9 @@
-"""Objects of tilejit's own that can change (errors, programs, settings of a run) are read like those of anybody."""
+"""Objects of tilejit's own that can change (errors, programs, settings of a run), and what only says that it is one, are read like those of anybody."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +95,73 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         out[:] = GROUP.add(y, 1.0)
 """
     assert added(make_kernel(text, **names)) == 2
+
+
+@functools.wraps(np.float64, updated=())
+class Measured(np.float64):
+    """A number with a unit, whose class has the name, module and text of NumPy's."""
+
+    scale: float
+
+    def __new__(cls, scale: float) -> Measured:
+        made = np.float64.__new__(cls, 5.0)
+        made.scale = scale
+        return made
+
+    def __float__(self) -> float:
+        return 5.0 * self.scale
+
+
+@functools.wraps(pl.Tensor, updated=())
+class Gain:
+    """An object whose class says that it is one of the language."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def __float__(self) -> float:
+        return 5.0 * self.scale
+
+
+class Named(np.float64):
+    """As above, under a name that the module does not have."""
+
+    scale = 1.0
+
+    def __float__(self) -> float:
+        return 5.0 * self.scale
+
+
+Named.__module__ = "numpy"
+number: Any = None
+
+
+@pl.jit(on_drift="recompile")
+def by_number(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(number)
+
+
+@pl.jit
+def by_argument(x: pl.Tensor, given: pl.constexpr[Any], out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(given)
+
+
+def named(scale: float) -> Named:
+    made = Named(5.0)
+    made.scale = scale
+    return made
+
+
+@pytest.mark.parametrize("made", [Measured, Gain, named], ids=lambda made: made.__name__)
+def test_of_which_module_a_class_says_it_is_counts_for_nothing(made: Callable[[float], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.zeros((2, 9), np.float32)
+    for scale in (2.0, 2.0, 3.0, 3.0, 2.0):
+        monkeypatch.setitem(globals(), "number", made(scale))
+        np.testing.assert_array_equal(by_number(x), np.full_like(x, 5 * scale))
+        np.testing.assert_array_equal(by_argument(x, made(scale)), np.full_like(x, 5 * scale))
+    monkeypatch.setitem(globals(), "number", held := made(2.0))
+    for scale in (2.0, 3.0, 3.0, 2.0):
+        held.scale = scale
+        np.testing.assert_array_equal(by_number(x), np.full_like(x, 5 * scale))

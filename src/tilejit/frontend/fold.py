@@ -25,7 +25,7 @@ from tilejit.errors import (
     did_you_mean,
 )
 from tilejit.frontend import foreign
-from tilejit.kinds import is_a
+from tilejit.kinds import class_name, is_a, true_module
 from tilejit.types.number_bytes import number_bytes
 
 Recorder = Callable[[str, object], None]
@@ -139,8 +139,8 @@ def _is(one: Any, other: Any) -> bool:
         return repr(one) == repr(other)
     if kind is range or kind is slice:
         return _is((one.start, one.stop, one.step), (other.start, other.stop, other.step))
-    if kind.__module__ in ("numpy", "ml_dtypes") and hasattr(one, "tobytes"):
-        return kind.__name__ != "ndarray" and one.dtype == other.dtype and number_bytes(one) == number_bytes(other)
+    if true_module(one) in ("numpy", "ml_dtypes") and hasattr(one, "tobytes"):
+        return class_name(kind) != "ndarray" and one.dtype == other.dtype and number_bytes(one) == number_bytes(other)
     return kind in (int, str, bytes) and one == other
 
 
@@ -275,11 +275,11 @@ def describe(value: object) -> str:
     if is_a(value, ModuleType):
         return f"module `{getattr(value, '__name__', '?')}`"
     if is_a(value, type):
-        return f"class `{value.__name__}`"
+        return f"class `{class_name(value)}`"
     try:
         text = repr(value)
     except Exception:
-        text = f"a {type(value).__name__}"
+        text = f"a {class_name(type(value))}"
     return text if len(text) <= 60 else text[:57] + "…"
 
 
@@ -307,7 +307,7 @@ def format_string(
 
 def is_language(owner: object) -> bool:
     """Whether `owner` is `pl` or one of its namespaces."""
-    name = getattr(owner, "__name__", None) if is_a(owner, ModuleType) else type(owner).__module__
+    name = getattr(owner, "__name__", None) if is_a(owner, ModuleType) else true_module(owner)
     return name in ("tilejit.language", "tilejit.pto")
 
 

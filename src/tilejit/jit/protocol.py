@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
@@ -13,8 +12,10 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from tilejit.errors import ArgumentError
-from tilejit.jit.reads.plain import encode, module_of
+from tilejit.jit.reads.plain import encode
 from tilejit.jit.reads.questions import MISSING, content, refusal
+from tilejit.kinds import class_name, is_torch_tensor, module_of
+from tilejit.runtime.call.bindings import bases_of, own_names
 
 
 @runtime_checkable
@@ -52,8 +53,7 @@ def register_argument(cls: type, convert: Callable[..., object]) -> None:
 
 def is_taken(cls: type) -> bool:
     """Whether arguments of exactly this class are what they are, for all calls, warm ones too."""
-    torch = sys.modules.get("torch")
-    return cls in _TAKEN or (torch is not None and cls is getattr(torch, "Tensor", None))
+    return any(cls is kind for kind in _TAKEN) or is_torch_tensor(cls)
 
 
 _TAKEN = (np.ndarray, int, float, bool)
@@ -61,7 +61,12 @@ _TAKEN = (np.ndarray, int, float, bool)
 
 def is_adapted(cls: type) -> bool:
     """Whether something stands for arguments of this class now; a class may be registered at any time."""
-    return not is_taken(cls) and (hasattr(cls, "__abi_slots__") or any(base in _registry for base in cls.__mro__))
+    return not is_taken(cls) and (_speaks(cls, "__abi_slots__") or any(base in _registry for base in bases_of(cls)))
+
+
+def _speaks(cls: type, name: str) -> bool:
+    """Whether a class or a base of it has a method of the protocol, whatever its metaclass answers."""
+    return any(name in own_names(base) for base in bases_of(cls))
 
 
 def adapt(value: object, param: str) -> Adapted | None:
@@ -69,15 +74,15 @@ def adapt(value: object, param: str) -> Adapted | None:
     cls = type(value)
     if not is_adapted(cls):
         return None
-    if hasattr(cls, "__abi_slots__"):
+    if _speaks(cls, "__abi_slots__"):
         return _by_protocol(value, param)
-    converted = next(_registry[base] for base in cls.__mro__ if base in _registry)(value)
-    return _by_protocol(converted, param) if hasattr(type(converted), "__abi_slots__") else Adapted(converted, "")
+    converted = next(_registry[base] for base in bases_of(cls) if base in _registry)(value)
+    return _by_protocol(converted, param) if _speaks(type(converted), "__abi_slots__") else Adapted(converted, "")
 
 
 def _by_protocol(value: object, param: str) -> Adapted:
-    name = type(value).__qualname__
-    if not hasattr(type(value), "__cache_signature__"):
+    name = class_name(type(value))
+    if not _speaks(type(value), "__cache_signature__"):
         raise ArgumentError(f"argument `{param}`: {name} has __abi_slots__ but no __cache_signature__", help=f"define {name}.__cache_signature__(self)")
     whole = cast("KernelArgument", value)
     slots = whole.__abi_slots__()

@@ -17,7 +17,7 @@ from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import ArtifactError
 from tilejit.jit.reads.typed import TypedFloat
 from tilejit.json_text import writer
-from tilejit.kinds import is_a
+from tilejit.kinds import is_a, true_module
 from tilejit.ops.spec import OpFunction
 from tilejit.types import annotations as language_types
 from tilejit.types.annotations import RUNTIME, MemRef, Once, RuntimeMarker
@@ -95,37 +95,18 @@ def is_open(value: object, name: str) -> bool:
     return name not in fixed
 
 
-def defining_module(value: object) -> str:
-    """The module of an object's class; "" where it has none."""
-    return module_of(type(value))
-
-
-def module_of(cls: type) -> str:
-    """The module of a class, whatever its metaclass answers; "" where it has none: `type` does not look for it if nobody says."""
-    try:
-        found = _module_of(cls)
-    except AttributeError:
-        found = None
-    return found if isinstance(found, str) else ""
-
-
-_module_of: Callable[[type], object] = vars(type)["__module__"].__get__
-class_name: Callable[[type], str] = vars(type)["__qualname__"].__get__
-"""What a class is called, whatever its metaclass answers."""
-
-
 _PARTS = ("tilejit.language", "tilejit.types.", "tilejit.tile_ir.", "tilejit.frontend.")
 
 
 def is_part(value: object) -> bool:
     """Whether an object of ours becomes part of programs as it is: what the language consists of, annotations, views, functions of programs and inline
     functions, none of which changes. All else of ours (errors, compiled programs, settings of a run, …) is like any object of the user."""
-    return defining_module(value).startswith(_PARTS) and not is_a(value, type, Once)
+    return true_module(value).startswith(_PARTS) and not is_a(value, type, Once)
 
 
 def _is_number(value: np.generic) -> bool:
     """Whether a NumPy scalar is plain: no record, which can be changed in place, and no subclass."""
-    package = defining_module(value).partition(".")[0]
+    package = true_module(value).partition(".")[0]
     return package == "ml_dtypes" or (package == "numpy" and value.dtype.kind not in "VO")
 
 

@@ -14,8 +14,8 @@ from tilejit.errors import Span, UncacheableValueError, UnsupportedFeatureError
 from tilejit.frontend import fold
 from tilejit.frontend.fold import CLOCK
 from tilejit.jit.reads.natures import nature
-from tilejit.jit.reads.plain import NotPlain, defining_module, encode, is_plain
-from tilejit.kinds import is_a
+from tilejit.jit.reads.plain import NotPlain, encode, is_plain
+from tilejit.kinds import is_a, true_module
 from tilejit.runtime.arrays import is_masked
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def is_language(value: object) -> bool:
     """Whether a value is our own package, or a module of ours under another name (`tilejit.compat`): then what is in it is no read."""
     if not is_a(value, types.ModuleType):
         return False
-    return _is_ours(cast("dict[str, object]", object.__getattribute__(value, "__dict__")).get("__name__")) or _is_ours(defining_module(value))
+    return _is_ours(cast("dict[str, object]", object.__getattribute__(value, "__dict__")).get("__name__")) or _is_ours(true_module(value))
 
 
 def _is_ours(name: object) -> bool:

@@ -11,11 +11,11 @@ from tilejit.errors import TilejitError
 from tilejit.frontend import fold
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import Handle, is_handle
-from tilejit.jit.reads.plain import defining_module, is_open, is_plain, same
+from tilejit.jit.reads.plain import is_open, is_plain, same
 from tilejit.jit.reads.questions import MISSING, is_language
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import is_fixed_type
-from tilejit.kinds import is_a
+from tilejit.kinds import is_a, true_module
 from tilejit.types.annotations import DynVar
 from tilejit.types.groups import GROUPS
 
@@ -86,7 +86,7 @@ class Reads:
             owner = self.trace.ask("attr", module, group)
         elif not is_handle(owner) and not self.trace.gave(owner) and not is_open(owner, name):
             found = fold.attribute(owner, name, path)
-            if not is_plain(owner) or is_plain(found) or (defining_module(found).startswith("tilejit.") and not is_a(found, types.MethodType)):
+            if not is_plain(owner) or is_plain(found) or (true_module(found).startswith("tilejit.") and not is_a(found, types.MethodType)):
                 return found  # else an object like any other: a method, a dtype of NumPy
         return self.trace.ask("attr", owner, name, path=path)
 

@@ -9,8 +9,8 @@ from typing import cast
 
 from tilejit.jit.reads.handles import is_handle
 from tilejit.jit.reads.owners import OWNED
-from tilejit.jit.reads.plain import class_name, decode, is_plain, language_path
-from tilejit.kinds import is_a
+from tilejit.jit.reads.plain import decode, is_plain, language_path
+from tilejit.kinds import class_name, is_a
 
 SIGNS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<", "RShift": ">>", "BitAnd": "&", "BitOr": "|",

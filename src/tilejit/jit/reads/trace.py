@@ -16,12 +16,12 @@ from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.members import Member, Members, member_of
 from tilejit.jit.reads.natures import ITERATOR, Nature, nature
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
-from tilejit.jit.reads.plain import another, class_name, decode, defining_module, dumps, encode, interned, is_deep, is_part, is_plain, steady
+from tilejit.jit.reads.plain import another, decode, dumps, encode, interned, is_deep, is_part, is_plain, steady
 from tilejit.jit.reads.questions import MAKING, MISSING, SPOKEN, is_language, is_word, nested
 from tilejit.jit.reads.spelling import shown, spelled_as, told_as
 from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.jit.reads.writing import UNNAMED, digest, flat, ours, question_of
-from tilejit.kinds import is_a
+from tilejit.kinds import class_name, defining_module, is_a, true_module
 from tilejit.types.annotations import DynVar, Untracked
 
 
@@ -323,7 +323,7 @@ class Trace:
         definition = maybe_definition(raw)
         if definition is not None:
             return "kernel", definition.digest
-        if is_language(raw) or defining_module(raw) == "tilejit.language":
+        if is_language(raw) or true_module(raw) == "tilejit.language":
             return "language", getattr(raw, "__name__", "")
         return ours(raw) if is_part(raw) else ("object", "")
 

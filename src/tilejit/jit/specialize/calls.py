@@ -14,7 +14,7 @@ from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
 from tilejit.jit.reads.natures import BLIND
-from tilejit.jit.reads.plain import defining_module, follows, is_plain
+from tilejit.jit.reads.plain import follows, is_plain
 from tilejit.jit.reads.typed import untyped
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
@@ -27,6 +27,7 @@ from tilejit.jit.specialize.owned import LISTS, changed_by, given_to, is_fresh, 
 from tilejit.jit.specialize.typed import called
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language, reaches
 from tilejit.jit.specialize.walk import Folded, NeedsTurns
+from tilejit.kinds import true_module
 from tilejit.ops.compose import INLINE_HELP
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS, meant
@@ -358,7 +359,7 @@ def yielded(values: Sequence[Abstract]) -> Abstract:
 
 def _is_program_function(value: object) -> bool:
     """Whether a callee is a module-level `@pl.function`, told by name for the sake of cache hits."""
-    return type(value).__name__ == "Function" and defining_module(value) == "tilejit.tile_ir.program"
+    return type(value).__name__ == "Function" and true_module(value) == "tilejit.tile_ir.program"
 
 
 def _starts_tasks(value: object) -> bool:
@@ -381,4 +382,4 @@ def _is_method_of_made(value: object) -> bool:
 
 def _is_ours(value: object) -> bool:
     """Objects of the front end (inline functions, functions of programs): it knows what calling them means."""
-    return not is_handle(value) and defining_module(value).startswith("tilejit.")
+    return not is_handle(value) and true_module(value).startswith("tilejit.")

@@ -13,11 +13,10 @@ from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeature
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS, Path, calls_in, path_of
-from tilejit.jit.reads.plain import class_name, defining_module
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
-from tilejit.kinds import is_a
+from tilejit.kinds import class_name, is_a, true_module
 
 
 def resolve(node: ast.expr, reads: Reads) -> object:
@@ -46,7 +45,7 @@ def definition_of(value: object) -> Definition | None:
     if is_a(value, Kernel):
         return value.definition
     # By name: the class of inline functions lives where the IR does, which a cache hit must not load.
-    python = getattr(value, "python", None) if class_name(type(value)) == "InlineFunction" and defining_module(value).startswith("tilejit.") else None
+    python = getattr(value, "python", None) if class_name(type(value)) == "InlineFunction" and true_module(value).startswith("tilejit.") else None
     if not is_a(python, FunctionType):
         return None
     options = {"auto_scope": False} if getattr(value, "auto_scope", None) is False else {}

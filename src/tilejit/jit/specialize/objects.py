@@ -13,11 +13,11 @@ from tilejit.dtypes import dtype_elsewhere
 from tilejit.errors import TilejitError, UnsupportedFeatureError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle, is_handle
-from tilejit.jit.reads.plain import class_name, defining_module, is_settled
+from tilejit.jit.reads.plain import is_settled
 from tilejit.jit.reads.questions import MISSING, refusal
 from tilejit.jit.specialize.nodes import at, evaluated, relocated
 from tilejit.jit.specialize.values import Abstract, Items, Static, literal
-from tilejit.kinds import is_a
+from tilejit.kinds import class_name, defining_module, is_a
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specializer

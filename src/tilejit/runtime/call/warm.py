@@ -16,6 +16,7 @@ import numpy as np
 from tilejit import config as settings
 from tilejit import float_mode
 from tilejit.errors import TilejitError
+from tilejit.kinds import is_torch_tensor
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.call.bindings import Word, binding_words, dict_pointer, dict_words, joined
 from tilejit.runtime.call.guards import MISS, CallForm
@@ -202,7 +203,7 @@ class WarmCalls:
                 key += kind, value
             elif kind is tuple:
                 key += kind, id(value)  # the call itself looks whether it is this very one
-            elif kind is np.ndarray or (kind.__module__ == "torch" and kind.__name__ == "Tensor" and not value.is_nested):  # type: ignore[attr-defined]
+            elif kind is np.ndarray or (is_torch_tensor(kind) and not value.is_nested):  # type: ignore[attr-defined]
                 key += kind, value.dtype, value.shape, value.device  # type: ignore[attr-defined]
             else:
                 return ()

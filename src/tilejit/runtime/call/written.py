@@ -12,6 +12,7 @@ import numpy as np
 
 from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.errors import TilejitError
+from tilejit.kinds import is_torch_tensor
 from tilejit.runtime.arrays import ADDRESS_AT, data_address
 from tilejit.runtime.call.dispatch_abi import NUMPY_DENSE, NUMPY_WRITEABLE
 from tilejit.runtime.call.guards import MISS, ArgumentGuard, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard, first_tensor, guards_of, new_tensors
@@ -232,7 +233,7 @@ class _Writer:
         self.require(*([f"s{position} == {guard.extents!r}"] if None not in guard.extents else []), f"(p{position} := {value}.data_ptr())")
 
     def torch_module(self, position: int, guard: TensorGuard) -> Any:
-        if type(guard.sample).__module__ != "torch" or type(guard.sample).__name__ != "Tensor":
+        if not is_torch_tensor(type(guard.sample)):
             raise _CannotWrite
         from tilejit.runtime import torch
 
