@@ -13,6 +13,7 @@ from tilejit.config import snapshot, under, values_in
 from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
 from tilejit.jit.bound import ByReference
 from tilejit.jit.pto.launcher import Launcher
+from tilejit.jit.pto.place import place_of
 from tilejit.jit.pto.text import Content, Source, read_content, read_source
 from tilejit.jit.pto.types import Parameter, parameters_of
 from tilejit.runtime.call.warm import SettingsWatch
@@ -61,7 +62,7 @@ class Options:
 class SourceKernel(ByReference):
     """A PTO kernel from source. `kernel.compile()` or `kernel[grid, stream](*arguments)`."""
 
-    __slots__ = ("__dict__", "__weakref__", "_bound_as", "_compiled", "_latest", "_source", "function", "name", "options", "parameters")
+    __slots__ = ("__dict__", "__weakref__", "_bound_as", "_compiled", "_latest", "_place", "_source", "function", "name", "options", "parameters")
 
     def __init__(self, function: Callable[..., object], name: str, parameters: tuple[Parameter, ...], options: Options, source: str) -> None:
         self.function = function
@@ -69,6 +70,7 @@ class SourceKernel(ByReference):
         self.parameters = parameters
         self.options = options
         self._source = source
+        self._place = place_of(function)
         self._bound_as = None
         self._compiled: dict[tuple[object, object], CompiledKernel] = {}
         self._latest: tuple[SettingsWatch, Content | None, CompiledKernel] | None = None
@@ -81,7 +83,7 @@ class SourceKernel(ByReference):
     @property
     def source(self) -> Source:
         """The text as it is now, with its kind, path and digest."""
-        return read_source(self._source, self.function)
+        return read_source(self._source, self._place)
 
     def compile(self, **constants: object) -> CompiledKernel:
         """Read the text, check it against the signature and by its own rules; the same object while the text stays the same."""
@@ -96,7 +98,7 @@ class SourceKernel(ByReference):
             if watch.hold() and (content is None or content.holds()):
                 return found
         seen = snapshot()
-        source, content = read_content(self._source, self.function)
+        source, content = read_content(self._source, self._place)
         found = self.compiled_from(source, seen)
         watch = SettingsWatch()
         stays = source.path is None or content is not None  # text that stands in the program does
