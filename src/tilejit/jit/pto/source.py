@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tilejit.config import snapshot, under, values_in
 from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
@@ -16,12 +16,15 @@ from tilejit.jit.pto.launcher import Launcher
 from tilejit.jit.pto.place import place_of
 from tilejit.jit.pto.text import Content, Source, read_content, read_source
 from tilejit.jit.pto.types import Parameter, parameters_of
+from tilejit.kinds import is_a
 from tilejit.runtime.call.warm import SettingsWatch
 from tilejit.runtime.targets import DEFAULT, code_settings
 
 if TYPE_CHECKING:
     from tilejit.jit.pto.code import PtoCode
     from tilejit.jit.pto.program import PtoProgram
+
+T = TypeVar("T")
 
 BACKENDS = ("vpto", "emitc")
 MODES = ("auto", "explicit")
@@ -260,18 +263,23 @@ def jit(
 
     def decorate(function: Callable[..., object]) -> SourceKernel:
         parameters = parameters_of(function, sys._getframe(1).f_locals)
-        symbol = name or function.__name__
-        _check_choices(function, symbol, backend, mode, insert_sync)
+        symbol = _text(name) or function.__name__
+        _check_choices(function, symbol, _text(backend), _text(mode), insert_sync)
         chosen = Options(
-            "a5" if isinstance(target, _Unset) else target, not isinstance(target, _Unset), kernel_kind, backend, entry, mode, insert_sync,
-            tuple(_frontend_options(ast_rewrite, frontend_options).items()), native_options,
+            "a5" if isinstance(target, _Unset) else _text(target), not isinstance(target, _Unset), _text(kernel_kind), _text(backend), entry, _text(mode),
+            insert_sync, tuple(_frontend_options(ast_rewrite, frontend_options).items()), native_options,
         )  # fmt: skip
         if source is None:
             raise _tracing(symbol)
         _check_source(symbol, source, entry, parameters)
-        return SourceKernel(function, symbol, parameters, chosen, source)
+        return SourceKernel(function, symbol, parameters, chosen, str.__str__(source))
 
     return decorate
+
+
+def _text(option: T) -> T:
+    """An option without a class of its own, if it is text: keys and digests ask it what it is."""
+    return cast("T", str.__str__(option)) if is_a(option, str) else option
 
 
 def _tracing(kernel: str) -> UnsupportedFeatureError:
@@ -294,7 +302,7 @@ def _check_choices(function: Callable[..., object], symbol: str, backend: str, m
 
 
 def _check_source(symbol: str, source: object, entry: bool, parameters: Sequence[Parameter]) -> None:
-    if not isinstance(source, str):
+    if not is_a(source, str):
         raise ArgumentError(f"the source of {symbol} is a filesystem path string, or PTO text; got {type(source).__name__}")
     if not entry:
         raise ArgumentError(f"{symbol} comes from source: it is an entry, entry=False has no meaning")
