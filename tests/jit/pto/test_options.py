@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 
 from tests.pto.test_jit import GM, KERNEL, arrays, declared
 from tilejit import pto
+from tilejit.errors import ArgumentError, OptionError, PtoSyntaxError
 
 
 class Says(str):
@@ -63,3 +67,57 @@ def test_the_space_of_a_pointer_is_what_it_holds() -> None:
     def kernel(src: GM, dst: gm) -> Any: ...  # type: ignore[valid-type]
 
     assert kernel.compile().ir_function_name == "scale2"
+
+
+def test_text_that_is_no_unicode_is_an_error_in_the_text() -> None:
+    with pytest.raises(PtoSyntaxError, match=r"the source of scale2 is no Unicode text: character 3 is '\\ud800', half of a pair of surrogates"):
+        declared("// \ud800\n" + KERNEL).compile()
+
+
+ODD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"kernel_kind": [1]}, ArgumentError, r"kernel_kind of scale2 \(.*test_jit.py:\d+\) is a text like \"vector\", got \[1\]"),
+    ({"target": [1]}, OptionError, r"unknown target \[1\] of scale2 \(.*test_jit.py:\d+\): it is one of a2, a3, a2a3, a5"),
+    ({"target": "zz"}, OptionError, "unknown target 'zz'"),
+    ({"target": None}, OptionError, "unknown target None"),
+    ({"mode": [1]}, OptionError, r"unknown mode \[1\]"),
+    ({"backend": np.zeros(3)}, OptionError, "unknown backend array"),
+    ({"insert_sync": np.zeros(3)}, ArgumentError, "insert_sync of scale2 .* is True, False or None"),
+    ({"entry": [1]}, ArgumentError, r"entry of scale2 .* is True or False, got \[1\]"),
+    ({"name": 3}, ArgumentError, "the name of .* is the text of a symbol, got 3"),
+    ({"frontend_options": {"rewrite_part": [[1]]}}, OptionError, r"rewrite_part is {'control_flow'}, got \[\[1\]\]"),
+]
+
+
+@pytest.mark.parametrize(("option", "error", "message"), ODD, ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")
+def test_options_of_odd_types_are_errors_of_ours(option: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        declared(KERNEL, **option)
+
+
+@pytest.mark.parametrize("target", ["a2", "a3", "a2a3", "a5", "A5"])
+def test_targets_are_the_names_of_architectures(target: str) -> None:
+    text = KERNEL.replace(' attributes {pto.target_arch = "a3"}', "")
+    assert declared(text, target=target).compile().program.file.arch == ("a5" if target.lower() == "a5" else "a3")
+
+
+class Unhashable(int):
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_a_grid_of_a_class_of_its_own_is_the_number_that_it_holds() -> None:
+    compiled = declared(KERNEL).compile()
+    assert compiled[Unhashable(2), None] is compiled[2, None]
+
+
+@pytest.mark.parametrize("odd", [int, functools.partial(print)])
+def test_only_functions_are_decorated(odd: Any) -> None:
+    with pytest.raises(ArgumentError, match=f"decorates a function, whose signature is the ABI, got {type(odd).__name__}"):
+        pto.jit(source=KERNEL)(odd)
+
+
+def test_what_is_compiled_is_its_own_copy_and_has_no_pickle() -> None:
+    compiled = declared(KERNEL).compile()
+    for held in (compiled, compiled[1, None]):
+        assert copy.copy(held) is copy.deepcopy(held) is held
+        with pytest.raises(ArgumentError, match="scale2, compiled, cannot be pickled"):
+            pickle.dumps(held)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tilejit.config import snapshot, under, values_in
@@ -28,6 +30,7 @@ T = TypeVar("T")
 
 BACKENDS = ("vpto", "emitc")
 MODES = ("auto", "explicit")
+TARGETS = ("a2", "a3", "a2a3", "a5")
 _GRIDS = 64
 """Grids whose launchers a kernel keeps; with more it starts anew."""
 
@@ -224,19 +227,30 @@ class CompiledKernel:
             help="give the text of the kernel to ptoas with compiled.native_flags",
         )
 
+    def __copy__(self) -> CompiledKernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> CompiledKernel:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        name = self.kernel.name
+        raise ArgumentError(f"{name}, compiled, cannot be pickled: it is code of this process", help=f"pickle {name} itself, and compile it where it is loaded")
+
     def __getitem__(self, place: object) -> Launcher:
         if not isinstance(place, tuple) or len(place) != 2:
             raise ArgumentError(f"launch {self.kernel.name} with [grid, stream], got {place!r}", help="stream=None is the current one")
-        grid, stream = place
-        if not isinstance(grid, int) or isinstance(grid, bool) or grid < 1:
-            raise OptionError(f"the grid of {self.kernel.name} is a positive number of blocks, got {grid!r}")
+        given, stream = place
+        grid = int.__int__(given) if is_a(given, int) and not is_a(given, bool) else 0
+        if grid < 1:
+            raise OptionError(f"the grid of {self.kernel.name} is a positive number of blocks, got {given!r}")
         if not (stream is None or isinstance(stream, int | ctypes.c_void_p) or hasattr(stream, "value")):
             raise ArgumentError(f"the stream of {self.kernel.name} is None, an address or an object with .value, got {type(stream).__name__}")
         found = self.launchers.get(grid)
         if found is None:
             if len(self.launchers) >= _GRIDS:
                 self.launchers.clear()
-            found = self.launchers[grid] = Launcher(self, int(grid))
+            found = self.launchers[grid] = Launcher(self, grid)
         return found
 
 
@@ -262,13 +276,15 @@ def jit(
         raise _tracing(getattr(name, "__name__", "kernel"))
 
     def decorate(function: Callable[..., object]) -> SourceKernel:
+        if not inspect.isfunction(plain := inspect.unwrap(function)):
+            raise ArgumentError(f"@pto.jit decorates a function, whose signature is the ABI, got {type(function).__name__}")
         parameters = parameters_of(function, sys._getframe(1).f_locals)
         symbol = _text(name) or function.__name__
-        _check_choices(function, symbol, _text(backend), _text(mode), insert_sync)
         chosen = Options(
             "a5" if isinstance(target, _Unset) else _text(target), not isinstance(target, _Unset), _text(kernel_kind), _text(backend), entry, _text(mode),
             insert_sync, tuple(_frontend_options(ast_rewrite, frontend_options).items()), native_options,
         )  # fmt: skip
+        _check_choices(f"{symbol} ({plain.__code__.co_filename}:{plain.__code__.co_firstlineno})", symbol, chosen)
         if source is None:
             raise _tracing(symbol)
         _check_source(symbol, source, entry, parameters)
@@ -288,17 +304,21 @@ def _tracing(kernel: str) -> UnsupportedFeatureError:
     )
 
 
-def _check_choices(function: Callable[..., object], symbol: str, backend: str, mode: str, insert_sync: object) -> None:
-    code = function.__code__
-    place = f"{symbol} ({code.co_filename}:{code.co_firstlineno})"
-    if backend not in BACKENDS:
-        raise OptionError(f"unknown backend {backend!r} of {place}: it is one of {', '.join(BACKENDS)}")
-    if mode not in MODES:
-        raise OptionError(f"unknown mode {mode!r} of {place}: it is one of {', '.join(MODES)}")
-    if backend == "emitc" and mode == "explicit":
+def _check_choices(place: str, symbol: object, chosen: Options) -> None:
+    """Whether the options are such that have a meaning; their types are whatever somebody passed."""
+    if not is_a(symbol, str):
+        raise ArgumentError(f"the name of {place} is the text of a symbol, got {symbol!r}")
+    for option, given, choices in (("backend", chosen.backend, BACKENDS), ("mode", chosen.mode, MODES), ("target", chosen.target, TARGETS)):
+        if not is_a(given, str) or (given.lower() if option == "target" else given) not in choices:
+            raise OptionError(f"unknown {option} {given!r} of {place}: it is one of {', '.join(choices)}")
+    if chosen.backend == "emitc" and chosen.mode == "explicit":
         raise OptionError(f"the backend 'emitc' has no mode 'explicit', in {place}")
-    if insert_sync not in (None, True, False) or not isinstance(insert_sync, bool | None):
-        raise ArgumentError(f"insert_sync of {place} is True, False or None, got {insert_sync!r}")
+    if not is_a(chosen.kernel_kind, str, Enum, _Unset, type(None)):
+        raise ArgumentError(f'kernel_kind of {place} is a text like "vector", got {chosen.kernel_kind!r}')
+    if not is_a(chosen.insert_sync, bool, type(None)):
+        raise ArgumentError(f"insert_sync of {place} is True, False or None, got {chosen.insert_sync!r}")
+    if not is_a(chosen.entry, bool):
+        raise ArgumentError(f"entry of {place} is True or False, got {chosen.entry!r}")
 
 
 def _check_source(symbol: str, source: object, entry: bool, parameters: Sequence[Parameter]) -> None:
@@ -328,7 +348,8 @@ def _frontend_options(ast_rewrite: bool | None, options: Mapping[str, object] | 
     if ast_rewrite is not None and options.get("ast_rewrite", ast_rewrite) != ast_rewrite:
         raise OptionError("ast_rewrite and frontend_options['ast_rewrite'] disagree")
     part = options.get("rewrite_part", "control_flow")
-    if (part if isinstance(part, str) else set(part) if isinstance(part, set | frozenset | tuple | list) else None) not in ("control_flow", {"control_flow"}):
+    parts = list(part) if isinstance(part, set | frozenset | tuple | list) else [part]
+    if not parts or any(item != "control_flow" for item in parts):
         raise OptionError(f"rewrite_part is {{'control_flow'}}, got {part!r}")
     if options.get("dump_rewritten_source", False) is not False:
         raise OptionError("dump_rewritten_source can only be False")

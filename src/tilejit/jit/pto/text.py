@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilejit.errors import SourceNotFoundError
+from tilejit.errors import PtoSyntaxError, SourceNotFoundError
 from tilejit.frontend.pto.decode import decoded
 from tilejit.jit.pto import untouched
 from tilejit.jit.pto.place import Place
@@ -26,7 +26,7 @@ class Source:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.text.encode("utf-8", "surrogateescape")).hexdigest()
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def name(self) -> str:
@@ -86,6 +86,7 @@ def read_source(source: str, place: Place) -> Source:
 def read_content(source: str, place: Place) -> tuple[Source, Content | None]:
     """The text now, and what its file holds; None where it has none, or where another file may be meant at the next call."""
     if is_inline(source):
+        _check_encodes(source, place.kernel)
         return Source(source, "inline", None), None
     named = place.path_of(source)
     path = named
@@ -100,6 +101,14 @@ def read_content(source: str, place: Place) -> tuple[Source, Content | None]:
         return Source(decoded(archived, named), "path", named), None
     # A place that starts at the working directory may be another one at the next call.
     return Source(decoded(raw, path), "path", path), Content(named, raw) if os.path.isabs(named) else None
+
+
+def _check_encodes(text: str, kernel: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        what = f"the source of {kernel} is no Unicode text: character {error.start} is {text[error.start]!r}, half of a pair of surrogates"
+        raise PtoSyntaxError(what, help='decode the bytes of the text as what they are: .decode("utf-8")') from None
 
 
 def _not_found(source: str, kernel: str, path: str, error: OSError | ValueError) -> SourceNotFoundError:
