@@ -170,6 +170,17 @@ def view_of(value: object) -> ArrayView | None:
     return None
 
 
+def row_of(owner: object) -> object | None:
+    """The memory of an `ArrayView`'s owner as an array of one dim; None where it is no array. `owner.reshape` may be anybody's, and copy."""
+    if is_a(owner, np.ndarray):
+        return np.asarray(owner).reshape(-1)
+    if "torch" in sys.modules:
+        from tilejit.runtime import torch
+
+        return torch.row_of(owner)
+    return None
+
+
 _NO_ARRAYS = (dict, list, tuple, str, bytes, set, frozenset)
 """What is no array whatever it answers: of some dicts an attribute that they lack is a new member."""
 

@@ -83,6 +83,14 @@ def wrapping(value: torch.Tensor) -> tuple[str, str] | None:
     return None
 
 
+def row_of(value: object) -> torch.Tensor | None:
+    """The memory of a contiguous tensor as one of one dim, whatever its class makes of `reshape`; None for anything else."""
+    if not is_a(value, torch.Tensor):
+        return None
+    with torch._C.DisableTorchFunctionSubclass():  # type: ignore[attr-defined]
+        return torch.Tensor.reshape(value, (-1,))
+
+
 def note_write(tensor: object) -> None:
     """Tell autograd that a kernel writes the tensor: a backward that needs what it held is an error then, not a wrong number."""
     if is_a(tensor, torch.Tensor):

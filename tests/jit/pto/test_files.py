@@ -76,23 +76,6 @@ def test_a_writer_who_has_it_mapped_is_seen(kernel: tuple[Path, pto.SourceKernel
             assert [factor(scale), factor(scale)] == [digit - ord("0")] * 2
 
 
-@pytest.mark.parametrize("filename", ["<string>", "script.py"], ids=["no file", "a file by a relative name, as profilers run it"])
-def test_a_place_below_the_working_directory_is_looked_for_at_every_launch(filename: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "@pto.jit(source='k.pto')\ndef scale2(src: GM, dst: GM): ...\n"
-    for folder, content in (("a", TWO), ("b", THREE)):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "k.pto").write_text(content)
-        (tmp_path / folder / "script.py").write_text(text)
-    names: dict[str, object] = {"GM": GM, "pto": pto}
-    exec(compile(text, filename, "exec"), names)
-    scale = names["scale2"]
-    assert isinstance(scale, pto.SourceKernel)
-    monkeypatch.chdir(tmp_path / "a")
-    assert factor(scale) == 2
-    monkeypatch.chdir(tmp_path / "b")
-    assert factor(scale) == 3
-
-
 def test_a_launcher_that_is_kept_follows_the_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     @pto.jit(source=TWO)
     def scale2(src: GM, dst: GM) -> None: ...  # type: ignore[valid-type]

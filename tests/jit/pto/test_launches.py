@@ -136,3 +136,72 @@ def test_torch_tensors() -> None:
     x, y = torch.randn(16, 16), torch.zeros(16, 16)
     declared(KERNEL)[1, None](x, y)
     assert torch.equal(y, 2 * x)
+
+
+class Copied(np.ndarray):
+    """Whose shapes are copies."""
+
+    def reshape(self, *shape: Any, **named: Any) -> Any:
+        return np.array(np.asarray(self)).reshape(*shape, **named)
+
+
+@pytest.mark.parametrize("kind", [Copied, np.matrix])
+def test_an_array_of_a_class_of_its_own_is_written_where_it_lies(kind: type[np.ndarray]) -> None:
+    x, y = arrays()
+    launcher = declared(KERNEL)[1, None]
+    for _ in range(3):
+        y[...] = 0
+        launcher(x.view(kind), y.view(kind))
+        np.testing.assert_array_equal(y, 2 * x)
+    assert launcher.compiled.backend == "cpu"
+
+
+@pytest.mark.torch
+def test_a_tensor_of_a_class_of_its_own_is_written_where_it_lies() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Copied(torch.Tensor):  # type: ignore[misc, name-defined]
+        def reshape(self, *shape: Any) -> Any:
+            return super().reshape(*shape).clone()
+
+    class Intercepted(torch.Tensor):  # type: ignore[misc, name-defined]
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = super().__torch_function__(func, types, args, kwargs or {})
+            return found.clone() if func is torch.Tensor.reshape else found
+
+    for kind in (Copied, Intercepted):
+        x, y = torch.randn(16, 16), torch.zeros(16, 16)
+        declared(KERNEL)[1, None](x.as_subclass(kind), y.as_subclass(kind))
+        assert torch.equal(y, 2 * x)
+
+
+class Number(int):
+    """Which says that it is another one."""
+
+    def __int__(self) -> int:
+        return 40
+
+
+def test_numbers_of_a_class_of_their_own_are_what_they_hold() -> None:
+    @pto.jit(source=BLOCKS)
+    def k(f: pto.f32, o: GM, s: pto.i32, x: pto.ptr(pto.i32, "gm")) -> None: ...  # type: ignore[valid-type]
+
+    out, x = np.zeros(1, np.float32), np.zeros(1, np.int32)
+    k[1, None](0.0, out, Number(7), x)
+    assert out[0] == 8
+    k[1, None](0.0, Number(out.ctypes.data), Number(9), x)
+    assert out[0] == 10
+
+
+def test_numbers_that_nothing_holds_are_errors_of_ours() -> None:
+    @pto.jit(source=BLOCKS)
+    def k(f: pto.f32, o: GM, s: pto.i32, x: pto.ptr(pto.i32, "gm")) -> None: ...  # type: ignore[valid-type]
+
+    out, x, huge = np.zeros(1, np.float32), np.zeros(1, np.int32), 10**5000  # Python refuses to write so many digits
+    with pytest.raises(RangeError, match=r"about 2\*\*16609 does not fit into `f`, an f32"):
+        k[1, None](huge, out, 0, x)
+    with pytest.raises(RangeError, match=r"about 2\*\*16609 does not fit into `s`, an i32"):
+        k[1, None](0.0, out, huge, x)
+    with pytest.raises(ArgumentError, match=r"`o` is a pointer, and there is no memory at address about 2\*\*16609"):
+        k[1, None](0.0, huge, 0, x)

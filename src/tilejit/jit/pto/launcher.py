@@ -62,6 +62,15 @@ class Launcher(NativeCallable):
                 self._warm = WarmCalls(self, weakly(self), form)
         self._warm.serve(entry, dict(zip(names, (*args, self.grid), strict=True)), None, None, seen)
 
+    def __copy__(self) -> Launcher:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Launcher:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self.compiled.__reduce__()
+
     def __repr__(self) -> str:
         return f"<pto kernel {self.compiled.kernel.name}[{self.grid}]>"
 

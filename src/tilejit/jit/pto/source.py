@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tilejit.config import snapshot, under, values_in
 from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
 from tilejit.jit.bound import ByReference
 from tilejit.jit.pto.launcher import Launcher
+from tilejit.jit.pto.place import place_of
 from tilejit.jit.pto.text import Content, Source, read_content, read_source
 from tilejit.jit.pto.types import Parameter, parameters_of
+from tilejit.kinds import is_a
 from tilejit.runtime.call.warm import SettingsWatch
 from tilejit.runtime.targets import DEFAULT, code_settings
 
@@ -22,8 +26,11 @@ if TYPE_CHECKING:
     from tilejit.jit.pto.code import PtoCode
     from tilejit.jit.pto.program import PtoProgram
 
+T = TypeVar("T")
+
 BACKENDS = ("vpto", "emitc")
 MODES = ("auto", "explicit")
+TARGETS = ("a2", "a3", "a2a3", "a5")
 _GRIDS = 64
 """Grids whose launchers a kernel keeps; with more it starts anew."""
 
@@ -61,7 +68,7 @@ class Options:
 class SourceKernel(ByReference):
     """A PTO kernel from source. `kernel.compile()` or `kernel[grid, stream](*arguments)`."""
 
-    __slots__ = ("__dict__", "__weakref__", "_bound_as", "_compiled", "_latest", "_source", "function", "name", "options", "parameters")
+    __slots__ = ("__dict__", "__weakref__", "_bound_as", "_compiled", "_latest", "_place", "_source", "function", "name", "options", "parameters")
 
     def __init__(self, function: Callable[..., object], name: str, parameters: tuple[Parameter, ...], options: Options, source: str) -> None:
         self.function = function
@@ -69,6 +76,7 @@ class SourceKernel(ByReference):
         self.parameters = parameters
         self.options = options
         self._source = source
+        self._place = place_of(function)
         self._bound_as = None
         self._compiled: dict[tuple[object, object], CompiledKernel] = {}
         self._latest: tuple[SettingsWatch, Content | None, CompiledKernel] | None = None
@@ -81,7 +89,7 @@ class SourceKernel(ByReference):
     @property
     def source(self) -> Source:
         """The text as it is now, with its kind, path and digest."""
-        return read_source(self._source, self.function)
+        return read_source(self._source, self._place)
 
     def compile(self, **constants: object) -> CompiledKernel:
         """Read the text, check it against the signature and by its own rules; the same object while the text stays the same."""
@@ -96,7 +104,7 @@ class SourceKernel(ByReference):
             if watch.hold() and (content is None or content.holds()):
                 return found
         seen = snapshot()
-        source, content = read_content(self._source, self.function)
+        source, content = read_content(self._source, self._place)
         found = self.compiled_from(source, seen)
         watch = SettingsWatch()
         stays = source.path is None or content is not None  # text that stands in the program does
@@ -219,19 +227,30 @@ class CompiledKernel:
             help="give the text of the kernel to ptoas with compiled.native_flags",
         )
 
+    def __copy__(self) -> CompiledKernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> CompiledKernel:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        name = self.kernel.name
+        raise ArgumentError(f"{name}, compiled, cannot be pickled: it is code of this process", help=f"pickle {name} itself, and compile it where it is loaded")
+
     def __getitem__(self, place: object) -> Launcher:
         if not isinstance(place, tuple) or len(place) != 2:
             raise ArgumentError(f"launch {self.kernel.name} with [grid, stream], got {place!r}", help="stream=None is the current one")
-        grid, stream = place
-        if not isinstance(grid, int) or isinstance(grid, bool) or grid < 1:
-            raise OptionError(f"the grid of {self.kernel.name} is a positive number of blocks, got {grid!r}")
+        given, stream = place
+        grid = int.__int__(given) if is_a(given, int) and not is_a(given, bool) else 0
+        if grid < 1:
+            raise OptionError(f"the grid of {self.kernel.name} is a positive number of blocks, got {given!r}")
         if not (stream is None or isinstance(stream, int | ctypes.c_void_p) or hasattr(stream, "value")):
             raise ArgumentError(f"the stream of {self.kernel.name} is None, an address or an object with .value, got {type(stream).__name__}")
         found = self.launchers.get(grid)
         if found is None:
             if len(self.launchers) >= _GRIDS:
                 self.launchers.clear()
-            found = self.launchers[grid] = Launcher(self, int(grid))
+            found = self.launchers[grid] = Launcher(self, grid)
         return found
 
 
@@ -257,19 +276,26 @@ def jit(
         raise _tracing(getattr(name, "__name__", "kernel"))
 
     def decorate(function: Callable[..., object]) -> SourceKernel:
+        if not inspect.isfunction(plain := inspect.unwrap(function)):
+            raise ArgumentError(f"@pto.jit decorates a function, whose signature is the ABI, got {type(function).__name__}")
         parameters = parameters_of(function, sys._getframe(1).f_locals)
-        symbol = name or function.__name__
-        _check_choices(function, symbol, backend, mode, insert_sync)
+        symbol = _text(name) or function.__name__
         chosen = Options(
-            "a5" if isinstance(target, _Unset) else target, not isinstance(target, _Unset), kernel_kind, backend, entry, mode, insert_sync,
-            tuple(_frontend_options(ast_rewrite, frontend_options).items()), native_options,
+            "a5" if isinstance(target, _Unset) else _text(target), not isinstance(target, _Unset), _text(kernel_kind), _text(backend), entry, _text(mode),
+            insert_sync, tuple(_frontend_options(ast_rewrite, frontend_options).items()), native_options,
         )  # fmt: skip
+        _check_choices(f"{symbol} ({plain.__code__.co_filename}:{plain.__code__.co_firstlineno})", symbol, chosen)
         if source is None:
             raise _tracing(symbol)
         _check_source(symbol, source, entry, parameters)
-        return SourceKernel(function, symbol, parameters, chosen, source)
+        return SourceKernel(function, symbol, parameters, chosen, str.__str__(source))
 
     return decorate
+
+
+def _text(option: T) -> T:
+    """An option without a class of its own, if it is text: keys and digests ask it what it is."""
+    return cast("T", str.__str__(option)) if is_a(option, str) else option
 
 
 def _tracing(kernel: str) -> UnsupportedFeatureError:
@@ -278,21 +304,25 @@ def _tracing(kernel: str) -> UnsupportedFeatureError:
     )
 
 
-def _check_choices(function: Callable[..., object], symbol: str, backend: str, mode: str, insert_sync: object) -> None:
-    code = function.__code__
-    place = f"{symbol} ({code.co_filename}:{code.co_firstlineno})"
-    if backend not in BACKENDS:
-        raise OptionError(f"unknown backend {backend!r} of {place}: it is one of {', '.join(BACKENDS)}")
-    if mode not in MODES:
-        raise OptionError(f"unknown mode {mode!r} of {place}: it is one of {', '.join(MODES)}")
-    if backend == "emitc" and mode == "explicit":
+def _check_choices(place: str, symbol: object, chosen: Options) -> None:
+    """Whether the options are such that have a meaning; their types are whatever somebody passed."""
+    if not is_a(symbol, str):
+        raise ArgumentError(f"the name of {place} is the text of a symbol, got {symbol!r}")
+    for option, given, choices in (("backend", chosen.backend, BACKENDS), ("mode", chosen.mode, MODES), ("target", chosen.target, TARGETS)):
+        if not is_a(given, str) or (given.lower() if option == "target" else given) not in choices:
+            raise OptionError(f"unknown {option} {given!r} of {place}: it is one of {', '.join(choices)}")
+    if chosen.backend == "emitc" and chosen.mode == "explicit":
         raise OptionError(f"the backend 'emitc' has no mode 'explicit', in {place}")
-    if insert_sync not in (None, True, False) or not isinstance(insert_sync, bool | None):
-        raise ArgumentError(f"insert_sync of {place} is True, False or None, got {insert_sync!r}")
+    if not is_a(chosen.kernel_kind, str, Enum, _Unset, type(None)):
+        raise ArgumentError(f'kernel_kind of {place} is a text like "vector", got {chosen.kernel_kind!r}')
+    if not is_a(chosen.insert_sync, bool, type(None)):
+        raise ArgumentError(f"insert_sync of {place} is True, False or None, got {chosen.insert_sync!r}")
+    if not is_a(chosen.entry, bool):
+        raise ArgumentError(f"entry of {place} is True or False, got {chosen.entry!r}")
 
 
 def _check_source(symbol: str, source: object, entry: bool, parameters: Sequence[Parameter]) -> None:
-    if not isinstance(source, str):
+    if not is_a(source, str):
         raise ArgumentError(f"the source of {symbol} is a filesystem path string, or PTO text; got {type(source).__name__}")
     if not entry:
         raise ArgumentError(f"{symbol} comes from source: it is an entry, entry=False has no meaning")
@@ -318,7 +348,8 @@ def _frontend_options(ast_rewrite: bool | None, options: Mapping[str, object] | 
     if ast_rewrite is not None and options.get("ast_rewrite", ast_rewrite) != ast_rewrite:
         raise OptionError("ast_rewrite and frontend_options['ast_rewrite'] disagree")
     part = options.get("rewrite_part", "control_flow")
-    if (part if isinstance(part, str) else set(part) if isinstance(part, set | frozenset | tuple | list) else None) not in ("control_flow", {"control_flow"}):
+    parts = list(part) if isinstance(part, set | frozenset | tuple | list) else [part]
+    if not parts or any(item != "control_flow" for item in parts):
         raise OptionError(f"rewrite_part is {{'control_flow'}}, got {part!r}")
     if options.get("dump_rewritten_source", False) is not False:
         raise OptionError("dump_rewritten_source can only be False")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilejit.errors import SourceNotFoundError
+from tilejit.errors import PtoSyntaxError, SourceNotFoundError
 from tilejit.frontend.pto.decode import decoded
 from tilejit.jit.pto import untouched
+from tilejit.jit.pto.place import Place
 
 _AGAIN = 256
 """Comparisons after which the system is asked once more to tell of a file."""
@@ -26,7 +26,7 @@ class Source:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.text.encode("utf-8", "surrogateescape")).hexdigest()
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def name(self) -> str:
@@ -78,36 +78,43 @@ class Content:
             os.close(file)
 
 
-def read_source(source: str, function: Callable[..., object]) -> Source:
-    """The text now; relative paths start at the file that declares the function."""
-    return read_content(source, function)[0]
+def read_source(source: str, place: Place) -> Source:
+    """The text now; relative paths start at the file that declares the kernel."""
+    return read_content(source, place)[0]
 
 
-def read_content(source: str, function: Callable[..., object]) -> tuple[Source, Content | None]:
+def read_content(source: str, place: Place) -> tuple[Source, Content | None]:
     """The text now, and what its file holds; None where it has none, or where another file may be meant at the next call."""
     if is_inline(source):
+        _check_encodes(source, place.kernel)
         return Source(source, "inline", None), None
-    path = source
+    named = place.path_of(source)
+    path = named
     try:
-        folder = _folder(function)
-        place = os.path.join(folder, source)
-        path = os.path.realpath(place)
+        path = os.path.realpath(named)
         with open(path, "rb") as file:
             raw = file.read()
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"the source {source!r} of {function.__name__} ({path}): file does not exist") from None
     except (OSError, ValueError) as error:
-        shown = f" ({path})" if isinstance(error, OSError) else ""
-        raise SourceNotFoundError(f"the source {source!r} of {function.__name__}{shown}: {getattr(error, 'strerror', None) or error}") from None
-    found = Source(decoded(raw, path), "path", path)
+        archived = place.archived(source)
+        if archived is None:
+            raise _not_found(source, place.kernel, path, error) from None
+        return Source(decoded(archived, named), "path", named), None
     # A place that starts at the working directory may be another one at the next call.
-    return found, Content(place, raw) if os.path.isabs(place) else None
+    return Source(decoded(raw, path), "path", path), Content(named, raw) if os.path.isabs(named) else None
 
 
-def _folder(function: Callable[..., object]) -> str:
-    """The folder of the file that declares a function; empty, the working directory of now, if there is none. A script may be known by a relative name."""
+def _check_encodes(text: str, kernel: str) -> None:
     try:
-        declared = inspect.getsourcefile(function)
-    except TypeError:
-        declared = None
-    return os.path.dirname(declared) if declared and os.path.exists(declared) else ""
+        text.encode()
+    except UnicodeEncodeError as error:
+        what = f"the source of {kernel} is no Unicode text: character {error.start} is {text[error.start]!r}, half of a pair of surrogates"
+        raise PtoSyntaxError(what, help='decode the bytes of the text as what they are: .decode("utf-8")') from None
+
+
+def _not_found(source: str, kernel: str, path: str, error: OSError | ValueError) -> SourceNotFoundError:
+    shown = f" ({path})" if isinstance(error, OSError) else ""
+    reason = "file does not exist" if isinstance(error, FileNotFoundError) else getattr(error, "strerror", None) or error
+    help = None
+    if isinstance(error, NotADirectoryError):
+        help = "of what is in an archive give the text: source=importlib.resources.files(__package__).joinpath('kernel.pto').read_text()"
+    return SourceNotFoundError(f"the source {source!r} of {kernel}{shown}: {reason}", help=help)

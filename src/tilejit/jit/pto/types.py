@@ -73,7 +73,7 @@ def ptr(element: ScalarType, space: str = "ub") -> PointerType:
         raise ArgumentError(f"pto.ptr takes an element type like pto.f32, got {element!r}")
     if not isinstance(space, str):
         raise ArgumentError(f'pto.ptr takes the name of a memory space like "gm", got {space!r}')
-    return PointerType(element, space)
+    return PointerType(element, str.__str__(space))
 
 
 def tensor_spec(*args: object, **options: object) -> TensorSpec:

@@ -11,7 +11,8 @@ import numpy as np
 
 from tilejit.backends.pto.interpret.memory import Global, Pointer
 from tilejit.errors import ArgumentError, DTypeError, RangeError
-from tilejit.runtime.arrays import view_of
+from tilejit.kinds import is_a
+from tilejit.runtime.arrays import row_of, scalar_of, view_of
 from tilejit.runtime.call.signature import ParamInfo
 from tilejit.tile_ir.pto.elements import ELEMENTS, Element
 
@@ -46,30 +47,36 @@ def _memory(name: str, element: Element, value: object) -> Global:
             raise ArgumentError(f"`{name}` must be contiguous: the kernel sees a pointer only", help="pass a copy in row-major order")
         size = math.prod(view.shape) * element.bytes
         return Global(view.address, size, name, view.writable and not view.copied, view.owner)
-    if isinstance(value, bool):
+    if is_a(value, bool):
         raise ArgumentError(f"`{name}` is a pointer: pass an array, a tensor or an address, got bool")
-    if isinstance(value, int):
+    if is_a(value, int):
         return Global(_address(name, value), None, name)
     if isinstance(value, ctypes.c_void_p):
         return Global(_address(name, value.value or 0), None, name)
     pointer = getattr(value, "data_ptr", None)
     if callable(pointer):
         address = pointer()
-        if isinstance(address, int):
+        if is_a(address, int):
             return Global(_address(name, address), None, name, True, value)
     raise ArgumentError(f"`{name}` is a pointer: pass an array, a tensor or an address, got {type(value).__name__}")
 
 
 def _address(name: str, address: int) -> int:
     """An address that can be one; 0 is refused when the kernel uses it."""
+    address = int.__int__(address)  # a range goes through all its numbers for one of another class
     if address != 0 and address not in _ADDRESSES:
-        raise ArgumentError(f"`{name}` is a pointer, and there is no memory at address {address}", help="pass an array, a tensor, or the address of its data")
+        from tilejit.ops.dtype_rules import int_text
+
+        help = "pass an array, a tensor, or the address of its data"
+        raise ArgumentError(f"`{name}` is a pointer, and there is no memory at address {int_text(address)}", help=help)
     return address
 
 
 def _scalar(name: str, type: str, value: object) -> object:
-    if isinstance(value, np.generic):
+    if is_a(value, np.generic):
         value = value.item()
+    elif is_a(value, int, float):
+        value = scalar_of(value)
     if type in ("f16", "bf16"):
         raise ArgumentError(f"`{name}` is a scalar of type {type}: such scalars cannot be passed to a launch", help="pass f32")
     integer = _INTEGER.match("i64" if type == "index" else type)
@@ -82,8 +89,11 @@ def _scalar(name: str, type: str, value: object) -> object:
     element = ELEMENTS.get(type)
     if element is None or element.dtype is None:
         raise ArgumentError(f"`{name}` is a scalar of type {type}: such scalars cannot be passed to a launch")
-    with np.errstate(all="ignore"):
-        return np.asarray(value, np.float64).astype(element.dtype.numpy)[()]
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(value, np.float64).astype(element.dtype.numpy)[()]
+    except OverflowError:  # an integer that no float holds
+        raise _too_large(name, type, int(value), f'pass float("inf") for `{name}` if infinity is meant') from None
 
 
 def _wrapped(name: str, type: str, value: int, width: int, unsigned: bool) -> int:
@@ -91,8 +101,14 @@ def _wrapped(name: str, type: str, value: int, width: int, unsigned: bool) -> in
     bits = value & ((1 << width) - 1)
     held = bits if unsigned or width == 1 or bits < 1 << (width - 1) else bits - (1 << width)
     if value not in (bits, held):
-        raise RangeError(f"{value} does not fit into `{name}`, an {type}")
+        raise _too_large(name, type, value)
     return held
+
+
+def _too_large(name: str, type: str, value: int, help: str | None = None) -> RangeError:
+    from tilejit.ops.dtype_rules import int_text
+
+    return RangeError(f"{int_text(value)} does not fit into `{name}`, an {type}", help=help)
 
 
 def flat_names(types: Sequence[str], params: Sequence[ParamInfo]) -> list[str]:
@@ -115,10 +131,10 @@ def flat_arguments(names: Sequence[str], types: Sequence[str], values: Sequence[
             numbers.append(bool(bound) if type == "i1" else float(bound) if isinstance(bound, np.generic) else bound)
             continue
         memory, written = bound.memory, params[len(arrays)].direction != "In"
-        if memory.size is None or memory.size == 0 or (written and not memory.writable) or not hasattr(value, "reshape"):
+        if memory.size is None or memory.size == 0 or (written and not memory.writable) or (row := row_of(memory.owner)) is None:
             return None
         ranges.append((memory.address, memory.address + memory.size, written))
-        arrays.append(value.reshape(-1))  # type: ignore[attr-defined]
+        arrays.append(row)
     for i, (start, end, written) in enumerate(ranges):
         if any((written or other[2]) and start < other[1] and other[0] < end for other in ranges[i + 1 :]):
             return None
