@@ -12,7 +12,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import RunConfig
-from tilejit.errors import ArgumentError
+from tilejit.errors import ArgumentError, ParserTypeError
 from tilejit.types.annotations import Untracked
 
 X = np.arange(18, dtype=np.float32).reshape(2, 9)
@@ -142,3 +142,9 @@ def test_what_only_says_that_it_is_a_tensor_is_refused() -> None:
     for given in (says(torch.Tensor), Mock(spec=torch.Tensor)):
         with pytest.raises(ArgumentError, match="`x` must be"):
             doubled(given)
+
+
+def test_extents_and_data_types_that_only_say_so_are_refused_where_they_are_written() -> None:
+    for rows, dtype in ((Around(2), pl.FP32), (2, Around(pl.FP32))):
+        with pytest.raises(ParserTypeError, match=r"an extent of pl\.Tensor is an integer|pl\.Tensor takes a data type"):
+            pl.Tensor[[rows, 9], dtype]  # type: ignore[index]

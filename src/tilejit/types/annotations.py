@@ -12,6 +12,7 @@ from typing import Any, cast, get_args, get_origin
 from tilejit.dtypes import DType
 from tilejit.errors import ParserTypeError, TilejitError
 from tilejit.frozen import of_the_language
+from tilejit.kinds import is_a
 from tilejit.optional import MayBeNone
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import EXTENT_OPERATIONS
@@ -99,7 +100,7 @@ def _dims(dims: object, what: str) -> tuple[DimSpec, ...]:
         raise ParserTypeError(f"{what} takes its shape as a list, got {dims!r}", help=f"write {what}[[64, 64], pl.FP32]")
     out: list[DimSpec] = []
     for dim in dims:  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(dim, bool) or not isinstance(dim, int | DynVar):
+        if is_a(dim, bool) or not is_a(dim, int, DynVar):
             raise ParserTypeError(f"an extent of {what} is an integer or a pl.dynamic symbol, got {dim!r}")
         if isinstance(dim, int) and dim <= 0:
             raise ParserTypeError(f"an extent of {what} must be positive, got {dim}", help="a run-time extent may be 0: use pl.dynamic")
@@ -108,7 +109,7 @@ def _dims(dims: object, what: str) -> tuple[DimSpec, ...]:
 
 
 def _dtype(dtype: object, what: str) -> DType:
-    if not isinstance(dtype, DType):
+    if not is_a(dtype, DType):
         raise ParserTypeError(f"{what} takes a data type such as pl.FP32, got {dtype!r}")
     return dtype
 

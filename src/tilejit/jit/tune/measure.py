@@ -48,12 +48,12 @@ class Measure:
         return _kind(value) if is_deep(value) else encode(value) if is_plain(value) else self._other(value)
 
     def _other(self, value: object) -> object:
-        if type(value) is partial or isinstance(value, _CONTAINERS):
+        if type(value) is partial or is_a(value, *_CONTAINERS):
             self._fixed = False
             if (known := self._again(value)) is not None:
                 return known
             members = [self._at(member) for member in _members(value)]
-            return [_kind(value), *(sorted(members, key=json.dumps) if isinstance(value, set | frozenset) else members)]
+            return [_kind(value), *(sorted(members, key=json.dumps) if is_a(value, set, frozenset) else members)]
         if is_a(value, MethodType):
             return ["method", _kind(value.__self__), self._at(value.__func__)]
         if is_a(value, FunctionType):
@@ -115,9 +115,9 @@ def _members(value: object) -> Iterable[object]:
     """What is in a container, or in a part of a call."""
     if is_a(value, partial):
         return (value.func, *value.args, *chain.from_iterable(sorted(value.keywords.items())))
-    if isinstance(value, dict):
+    if is_a(value, dict):
         return chain.from_iterable(dict.items(cast("dict[Any, Any]", value)))
-    kind: Any = next(kind for kind in _CONTAINERS if isinstance(value, kind))
+    kind: Any = next(kind for kind in _CONTAINERS if is_a(value, kind))
     return kind.__iter__(value)  # as they are, whatever a class of its own makes of them
 
 
