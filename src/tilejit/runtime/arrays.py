@@ -310,7 +310,7 @@ def scalar_of(value: object) -> int | float | bool | None:
 
 def number_of(value: object) -> object:
     """An array without extents, where a number is taken, as the number that it holds; anything else as it is."""
-    number = None if isinstance(value, int | float | np.generic) else scalar_of(value)
+    number = None if is_a(value, int, float, np.generic) else scalar_of(value)
     return value if number is None else number
 
 
