@@ -276,3 +276,22 @@ def test_an_object_in_the_place_of_a_data_type_is_named() -> None:
     with pytest.raises(TilejitError) as caught:
         wrongly(X, np.zeros_like(X))
     assert caught.value.span is not None
+
+
+@pl.jit
+def of_a_list(layers: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = layers[0]["w"] * (3.0 if isinstance(layers, list) else 4.0)
+
+
+@pl.jit
+def of_a_kind(layers: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = layers[0]["w"] * (3.0 if type(layers) is list else 4.0)
+
+
+@pytest.mark.parametrize("kernel", [of_a_list, of_a_kind], ids=lambda kernel: kernel.definition.name)
+@pytest.mark.parametrize("layers", [[{"w": X}], ({"w": X},)], ids=["list", "tuple"])
+def test_whether_layers_of_dicts_are_a_list_or_a_tuple_is_refused_as_of_layers(kernel: Any, layers: Any) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="runs while compiling, but what is in a dict"):
+        kernel(layers)

@@ -66,11 +66,12 @@ def test_no_pass_reaches_a_namespace() -> None:
     """Only the questions read namespaces; the definition evaluates annotations, the words watch what was asked, and host functions, which Python runs,
     are replayed as long as what their text reads stays the same. A first call that goes straight to its artifact looks whether names are the language's.
 
-    Under the name of an operator of torch stands what one namespace has.
+    Under the name of an operator of torch stands what one namespace has; a relative path of PTO text starts beside the module of its kernel.
     A tuned choice stands on what the function reads that results were compared with, which is no kernel. Host functions
     are stored with what they hold."""
     root = Path(tilejit.__file__).parent / "jit"
-    readers = {"definition.py", "torch_op.py", "disk/shortcuts.py", "hosts/own_names.py", "hosts/steady_text.py", "hosts/stored_hosts.py", "tune/measure.py"}
+    readers = {"definition.py", "torch_op.py", "disk/shortcuts.py", "pto/place.py", "tune/measure.py"}
+    readers |= {f"hosts/{name}.py" for name in ("own_names", "steady_text", "stored_hosts")}
     readers |= {f"reads/{name}.py" for name in ("questions", "words", "watch", "pure", "trace")}
     found = set[str]()
     for path in root.rglob("*.py"):

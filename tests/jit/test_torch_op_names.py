@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import runpy
 import sys
 import types
 from collections.abc import Callable
@@ -168,4 +169,13 @@ def test_kernels_at_the_top_of_a_text_that_runs_in_two_namespaces_are_two(tmp_pa
     with pytest.raises(ArgumentError, match=r"is another kernel `plugin_of_nobody\.kernel`"):
         exec(code, {"__name__": "plugin_of_nobody"})
     exec(code, first)  # the same namespace: as a cell that is run again
+    assert first["op"](torch.ones(2, 3))[0, 0] == 2
+
+
+def test_kernels_of_a_text_that_runpy_runs_twice_are_two(tmp_path: Path) -> None:
+    path = tmp_path / "plugin.py"
+    path.write_text(TUNED.format(s=2, space="tilejit_runpy"))
+    first = runpy.run_path(str(path))
+    with pytest.raises(ArgumentError, match=r"is another kernel"):
+        runpy.run_path(str(path))
     assert first["op"](torch.ones(2, 3))[0, 0] == 2

@@ -117,3 +117,42 @@ def test_a_stored_program_has_the_constants_that_it_was_compiled_for() -> None:
 def test_what_no_launch_takes_for_a_constant_is_told() -> None:
     with pytest.raises(ArgumentError, match="`n` of `plus_known` is a number, a text, a data type, None or a tuple of these in a launch, got"):
         plus_known_given(X, n={"a": 1}, config=on(2))
+
+
+HELD = np.array(3)
+
+
+@pl.jit
+def plus_held(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], n: pl.INT32 = HELD):  # type: ignore[assignment]
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y[:] = x + pl.cast(n, pl.FP32)
+
+
+@pl.jit.host
+def plus_held_by_ranks(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        plus_held(x[r], y[r], device=r)
+
+
+def test_a_default_that_is_an_array_is_the_number_that_it_holds_at_the_launch() -> None:
+    for number in (3, 3, 9, 9, 3):
+        HELD[...] = number
+        np.testing.assert_array_equal(plus_held_by_ranks(X, config=on(2)), X + number)
+    place = plus_held_by_ranks.compile(X, config=on(2)).output_dir
+    np.testing.assert_array_equal(CompiledProgram.from_dir(place)(X), X + 3)
+
+
+class Mode(IntEnum):
+    FAST = 4
+
+
+@pl.jit.host
+def plus_fast(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        plus_known(x[r], y[r], Mode.FAST, device=r)
+
+
+def test_a_constant_with_a_class_of_its_own_is_in_no_directory() -> None:
+    np.testing.assert_array_equal(plus_fast(X, config=on(2)), [plus_known(X[0], n=Mode.FAST)] * 2)
+    with pytest.raises(ArtifactError, match="`n` of `plus_known` is a Mode, which no other process has"):
+        _ = plus_fast.compile(X, config=on(2)).output_dir

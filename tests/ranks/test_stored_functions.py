@@ -170,10 +170,42 @@ def by_attribute_of_a_member() -> int:
     return 2 if hasattr(again, "compile") else 1
 
 
-@pytest.mark.parametrize("by", [by_kernel, by_kind, by_kind_under_another_name, by_kind_in_a_walrus, by_kind_of_one_of_several, by_attribute_of_a_member])
+def by_kind_in_a_helper() -> int:
+    return kind_of(times)
+
+
+def kind_of(kernel: object) -> int:
+    return 2 if isinstance(kernel, type(powers)) else 1
+
+
+def by_its_text() -> int:
+    return len(f"{times}")
+
+
+def by_match() -> int:
+    match times:
+        case kernel:
+            return 2 if hasattr(kernel, "compile") else 1
+
+
+@pytest.mark.parametrize("by", [by_kernel, by_kind])
 def test_texts_that_ask_what_a_kernel_is_are_refused(by: Any) -> None:
     with pytest.raises(ArtifactError, match="of a kernel"):
         _ = host_with(by).compile(X, config=on(2)).output_dir
+
+
+@pytest.mark.parametrize("by", [by_kind_in_a_walrus, by_kind_of_one_of_several, by_attribute_of_a_member, by_kind_in_a_helper, by_its_text, by_match])
+def test_a_stored_program_that_asks_what_a_kernel_is_in_another_way_is_told_that_it_cannot(by: Any) -> None:
+    host = host_with(by)
+    stored: Any = CompiledProgram.from_dir(host.compile(X, config=on(2)).output_dir)
+    with pytest.raises(ArtifactError, match=r"`times.* is asked for by a stored program"):
+        stored(X)
+
+
+def test_the_class_of_a_kernel_has_its_name_in_a_stored_program() -> None:
+    host = host_with(by_kind_under_another_name)
+    stored: Any = CompiledProgram.from_dir(host.compile(X, config=on(2)).output_dir)
+    np.testing.assert_array_equal(stored(X), host(X, config=on(2)))
 
 
 @functools.wraps(times, updated=())

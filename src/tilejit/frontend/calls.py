@@ -55,6 +55,8 @@ _CARRIERS = frozenset(
 """Methods of lists, tuples and dicts that move members about and do not look at them."""
 _BLIND = (len, list, tuple, dict, bool, iter, enumerate, zip, reversed, isinstance, type)
 """Functions of Python that do not look at the members of what they are given."""
+_OF_KINDS = (isinstance, type)
+"""Those that tell a tuple from a list: a list with tensors in it that is an argument is a tuple in the text."""
 _OF_KEYS = (sorted, min, max, set, frozenset, any, all)
 """Those that see only the keys of a dict."""
 
@@ -169,7 +171,8 @@ def _refuse_members(function: object, args: Sequence[object], keywords: Mapping[
         of = ast.unparse(node.func.value if isinstance(node.func, ast.Attribute) else node.func)
         what = f"`{ast.unparse(node)}` runs while compiling, but what is in `{of}` is known only at run time"
         raise UnsupportedFeatureError(what, help="compare its members one by one: go through them with `for`, or read them by number")
-    if moves or any(function is one for one in _BLIND):
+    of_tuple = any(function is one for one in _OF_KINDS) and isinstance(next(iter(args), None), tuple)
+    if moves or (any(function is one for one in _BLIND) and not of_tuple):
         return
     of_keys = any(function is one for one in _OF_KEYS)
     for position, arg in enumerate([*args, *keywords.values()]):

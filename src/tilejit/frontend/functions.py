@@ -287,7 +287,15 @@ def splice(ctx: Context, function: InlineFunction, args: Sequence[object], keywo
 
 def _inline_parameters(function: InlineFunction) -> list[ast.arg]:
     spec = function.text.node.args
-    return [arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if arg.arg != "self"]
+    named = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
+    receivers = ("self", "cls") if _is_method(function) else ("self",)
+    return named[1:] if named and named[0].arg in receivers else named
+
+
+def _is_method(function: InlineFunction) -> bool:
+    """Whether it stands in a class: in the text of a program, or in that of Python."""
+    around = "Program" if function.python is None else function.python.__qualname__.rpartition(".")[0]
+    return bool(around) and not around.endswith("<locals>")
 
 
 def _bind_inline(

@@ -24,6 +24,7 @@ from tilejit.jit.first_calls import FirstCalls
 from tilejit.jit.programs import Found
 from tilejit.jit.reads.answers import Answers
 from tilejit.jit.reads.asking import asking
+from tilejit.jit.reads.plain import is_plain
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, bind_others, stays_runtime
 from tilejit.runtime.arrays import devices_of, view_of
@@ -394,9 +395,11 @@ def _speaks_of_ranks(definition: Definition) -> bool:
 
 
 def _says_all(compiled: CompiledProgram, bound: BoundArguments, names: Collection[str]) -> bool:
-    """Whether a call gives all that the program takes: no output is given as None, and no tensor or run-time scalar is the default of its parameter."""
+    """Whether a call gives all that the program takes: no output is given as None, no tensor or run-time scalar is the default of its parameter, and no
+    default is an array, which may hold another number at the next call."""
     named = all(param.name in names for param in compiled.param_infos if param.name in bound.values)
-    return named and not bound.partial and all(name in bound.values for name in names)
+    fixed = all(name in names or is_plain(value) for name, value in bound.values.items())
+    return named and fixed and not bound.partial and all(name in bound.values for name in names)
 
 
 enable(JITFunction)

@@ -199,7 +199,7 @@ def _is_of_module(function: object) -> bool:
     """Whether that is the one of the module that has its name now: a text that `exec` or `runpy` runs twice has two, which are both there."""
     names = _names_of(function)
     found = sys.modules.get(str(names.get("__name__"))) if isinstance(names, dict) else None
-    return found is not None and getattr(found, "__dict__", None) is names
+    return isinstance(names, dict) and getattr(found, "__dict__", None) is names and cast("dict[str, object]", names).get("__spec__") is not None
 
 
 def _is_made_again(known: JITFunction | Autotuned, kernel: JITFunction | Autotuned) -> bool:

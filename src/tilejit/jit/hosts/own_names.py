@@ -40,9 +40,17 @@ def check_names(definition: Definition, function: FunctionType) -> None:
 def _used(code: CodeType) -> tuple[tuple[str, ...], frozenset[str]]:
     """The names of others that a text binds, and those builtins that it reads."""
     steps = [step for inner in codes_in(code) for step in dis.get_instructions(inner)]
-    bound = [step for step in steps if step.opname in _BINDING or (step.opname in _BINDING_AROUND and step.argval in code.co_freevars)]
+    bound = {str(step.argval) for step in steps if step.opname in _BINDING} | _bound_around(code, frozenset(code.co_freevars))
     read = {str(step.argval) for step in steps if step.opname == "LOAD_GLOBAL"}
-    return tuple(str(step.argval) for step in bound), frozenset(read & _SPACES.keys())
+    return tuple(sorted(bound)), frozenset(read & _SPACES.keys())
+
+
+def _bound_around(code: CodeType, around: frozenset[str]) -> set[str]:
+    """Which variables of the functions around it a code or one in it binds: names that a function in it has of its own are others from there on."""
+    bound = {str(step.argval) for step in dis.get_instructions(code) if step.opname in _BINDING_AROUND} & around
+    for inner in (constant for constant in code.co_consts if isinstance(constant, CodeType)):
+        bound |= _bound_around(inner, (around - set(code.co_cellvars)) & frozenset(inner.co_freevars))
+    return bound
 
 
 def _binding_of(definition: Definition, name: str) -> Span | None:

@@ -22,9 +22,10 @@ from tilejit.jit.definition import Definition, Kernel, receiver_of
 from tilejit.jit.hosts import stored_texts
 from tilejit.jit.hosts.found_kernels import FoundKernels, modules_of, origin_of, paths_to, untuned, which
 from tilejit.jit.hosts.launching import launch_of, run_text
+from tilejit.jit.hosts.stand_ins import StandIn
 from tilejit.jit.reads.plain import NotPlain, decode, encode, is_builtin, is_plain, same
-from tilejit.kinds import is_a
-from tilejit.runtime.arrays import DeviceTensor
+from tilejit.kinds import class_name, is_a
+from tilejit.runtime.arrays import DeviceTensor, number_of
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.launches import Fixed, LaunchParam
@@ -160,9 +161,17 @@ class Writer:
         if number == len(self._kernels):
             self._kernels.append(kernel)
             params = [_write_param(param) for param in launch_of(cast("Any", kernel)).params]
-            programs = [[number, encode(dict(constants))] for number, constants in self._programs_of(kernel)]
+            programs = [[number, self._constants(kernel, constants)] for number, constants in self._programs_of(kernel)]
             self.fields["kernels"].append({"name": kernel.definition.name, "origin": origin_of(kernel), "params": params, "programs": programs})
         return ["kernel", number]
+
+    def _constants(self, kernel: Kernel, constants: Mapping[str, object]) -> object:
+        """The arguments that became part of a program."""
+        try:
+            return encode(dict(constants))
+        except NotPlain:
+            self.lost += [f"`{name}` of `{kernel.definition.name}` is a {class_name(type(value))}" for name, value in constants.items() if not is_plain(value)]
+            return encode({})
 
     def launched(self, kernels: Sequence[Kernel]) -> None:
         """Add what host functions launched, when all their texts are written: those that no text names were found in a module."""
@@ -190,7 +199,7 @@ def _without_attributes(function: FunctionType) -> FunctionType:
 def _write_param(param: LaunchParam) -> list[object]:
     shape = None if param.shape is None else [extent if is_a(extent, int) else str(getattr(extent, "name", extent)) for extent in param.shape]
     try:
-        default = encode(param.default)
+        default = encode(number_of(param.default))
     except NotPlain:
         default = encode(...)
     return [param.name, param.kind, shape, param.dtype.name if param.dtype is not None else None, default, param.direction]
@@ -266,7 +275,8 @@ class Reader:
     def __init__(self, fields: Mapping[str, Any], launches: Sequence[StoredLaunch] = ()) -> None:
         self._rows, self._objects, self._launches = fields["functions"], fields["objects"], launches
         self._made: dict[int, FunctionType] = {}
-        self._stand_ins: dict[tuple[str, int], Callable[..., object]] = {}
+        self._stand_ins: dict[tuple[str, int], StandIn] = {}
+        self._kernels: Sequence[Mapping[str, Any]] = fields["kernels"]
         self._under_way: set[int] = set()
         self._definitions: dict[int, Definition] = {}
         self._symbols: dict[int, DynVar] = {}
@@ -335,17 +345,14 @@ class Reader:
             made.update(items) if isinstance(made, dict) else made.extend(items)
         return self._shared[number]
 
-    def _stand_in(self, tag: str, number: int) -> Callable[..., object]:
+    def _stand_in(self, tag: str, number: int) -> StandIn:
         """What is called instead of a host function or a kernel: one and the same, wherever it is mentioned."""
 
         def called(*args: object, **named: object) -> object:
             return self._run_host(self.definition(number), args, named) if tag == "host" else self._launch(self._launches[number], args, named)
 
-        if tag == "host":
-            called.__name__ = str(self._rows[number]["name"])
-        elif self._launches:  # nobody has them yet where it is only tried whether a host function can be stored
-            called.__name__ = self._launches[number].name
-        return self._stand_ins.setdefault((tag, number), called)
+        name = str(self._rows[number]["name"]) if tag == "host" else self._kernels[number]["name"]
+        return self._stand_ins.setdefault((tag, number), StandIn(name, called))
 
     def kernel(self, kernel: Kernel) -> StoredLaunch:
         """What a kernel was compiled to that a text finds in a module of this process."""

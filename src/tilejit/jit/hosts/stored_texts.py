@@ -29,56 +29,23 @@ def named(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def attributes_of(name: str, node: ast.AST) -> set[str]:
-    """What a text reads of a name: `name.attribute`, `getattr(name, "attribute")`; under another name, too."""
-    names = _aliases(name, node)
-    read = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id in names}
-    asked = [call.args[1] for called, call in _asked(names, node) if called in ("getattr", "hasattr") and len(call.args) > 1]
+    """What a text reads of a name: `name.attribute`, `getattr(name, "attribute")`."""
+    read = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id == name}
+    asked = [call.args[1] for called, call in _asked(name, node) if called in ("getattr", "hasattr") and len(call.args) > 1]
     return read | {word.value for word in asked if isinstance(word, ast.Constant) and isinstance(word.value, str)}
 
 
 def kinds_asked(name: str, node: ast.AST) -> list[str]:
-    """The builtins by which a text asks what kind of object a name stands for, or for all that the object has; under another name, too."""
-    return [called for called, _ in _asked(_aliases(name, node), node) if called in ("type", "isinstance", "vars", "dir", "repr", "str", "format")]
+    """The builtins by which a text asks what kind of object a name stands for, or for all that the object has."""
+    return [called for called, _ in _asked(name, node) if called in ("type", "isinstance", "vars", "dir", "repr", "str", "format")]
 
 
-def _asked(names: set[str], node: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    """The calls in a text of something that has a name, on one of these names."""
+def _asked(name: str, node: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """The calls in a text of something that has a name, on this name."""
     for item in ast.walk(node):
         first = item.args[0] if isinstance(item, ast.Call) and item.args else None
-        if isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and isinstance(first, ast.Name) and first.id in names:
+        if isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and isinstance(first, ast.Name) and first.id == name:
             yield item.func.id, item
-
-
-def _aliases(name: str, node: ast.AST) -> set[str]:
-    """The names that a text may give to what a name stands for, which is one of them: `other = name`, `other = name if … else …`, `for other in (name,)`."""
-    bindings = list(_bindings(node))
-    found, before = {name}, set[str]()
-    while found != before:
-        before = set(found)
-        found |= {target for target, values in bindings if values & before}
-    return found
-
-
-def _bindings(node: ast.AST) -> Iterator[tuple[str, set[str]]]:
-    """Names that a text binds, each with the names whose values it may get as they are: what is called or computed with them is something else."""
-    for item in ast.walk(node):
-        if isinstance(item, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.For | ast.comprehension):
-            targets = item.targets if isinstance(item, ast.Assign) else [item.target]
-            value = item.iter if isinstance(item, ast.For | ast.comprehension) else item.value
-            for target in named(targets) if value is not None else ():
-                yield target, _passed_on(value)
-
-
-def _passed_on(value: ast.AST | None) -> set[str]:
-    """The names in an expression whose values it may give, or hold as they are."""
-    if isinstance(value, ast.Name):
-        return {value.id}
-    if isinstance(value, ast.IfExp):
-        return _passed_on(value.body) | _passed_on(value.orelse)
-    if isinstance(value, ast.NamedExpr | ast.Starred | ast.Subscript):
-        return _passed_on(value.value)
-    parts = value.values if isinstance(value, ast.BoolOp | ast.Dict) else value.elts if isinstance(value, ast.Tuple | ast.List | ast.Set) else []
-    return {name for part in parts for name in _passed_on(part)}
 
 
 def is_given_away(name: str, node: ast.AST) -> bool:

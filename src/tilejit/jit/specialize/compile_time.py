@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from tilejit.errors import ArgumentError
 from tilejit.jit.definition import Definition
 from tilejit.jit.protocol import registration_hint
@@ -158,13 +160,13 @@ def leaves(value: object, depth: int = 0) -> Iterator[object]:
 
 def is_known_kind(value: object) -> bool:
     """Whether an object is of a kind that is passed for what it says, not for its data."""
-    kinds = (int, float, tuple, list, dict, set, frozenset, enum.Enum, SimpleNamespace)
+    kinds = (int, float, np.generic, tuple, list, dict, set, frozenset, enum.Enum, SimpleNamespace)
     return is_a(value, *kinds) or callable(value) or hasattr(type(value), "__dataclass_fields__") or is_plain(value)
 
 
 def _has_own_class(value: object) -> bool:
     """Whether a number is an object too, which may have members and operators of its own."""
-    return is_a(value, int, float, enum.Enum) and type(value) not in (int, float, bool) and not is_plain(value)
+    return is_a(value, int, float, np.generic, enum.Enum) and type(value) not in (int, float, bool) and not is_plain(value)
 
 
 def _is_tensor(value: object) -> bool:

@@ -275,6 +275,7 @@ class Recorder:
                 self.fail(ArgumentError, f"{what} is a tensor, got {shown(value)}", help="launches take tensors of the host function: give it as a parameter")
             return value
         number = self.symbols.get(value) if isinstance(value, DynVar) else number_of(value)
+        self.steady = self.steady and (number is value or isinstance(value, DynVar))  # an array may hold another number at the next call
         if is_constant(param, number):
             return number
         if not isinstance(number, int | float | bool | np.generic):
