@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import opcode
 import sys
@@ -25,6 +26,14 @@ def nested(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from nested(constant)
+
+
+def instructions_of(code: CodeType) -> list[dis.Instruction] | None:
+    """What a code object does, step by step; None: it has a number of more digits than Python writes, which no step can show."""
+    try:
+        return list(dis.get_instructions(code))
+    except ValueError:
+        return None
 
 
 def content_of(code: CodeType) -> tuple[object, ...]:

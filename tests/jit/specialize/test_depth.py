@@ -72,3 +72,34 @@ def test_a_number_of_more_digits_than_python_writes_is_named_where_it_stands(mak
         np.testing.assert_array_equal(kernel(np.ones((2, 2), np.float32)), np.full((2, 2), 1 + float((16**4000 - 1) % 7), np.float32))
     finally:
         sys.set_int_max_str_digits(limit)
+
+
+def test_a_helper_with_a_number_of_more_digits_than_python_writes_is_called_again(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(f"def helper():\n    return 0x{'f' * 4000}\n" + SUM.format(terms="x + float(helper() % 7)"))
+    for _ in range(4):
+        np.testing.assert_array_equal(kernel(np.ones((2, 2), np.float32)), np.full((2, 2), 1 + float((16**4000 - 1) % 7), np.float32))
+
+
+ITSELF = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    a, d = [1.0], {{"k": 1.0}}
+    {change}
+    out[:] = x + float(len(a) + len(d))
+"""
+
+
+CHANGES = ["a.append(a)", "a.insert(0, (a, 2.0))", "a[0] = [a]", "a += [a]", "a.extend([a])", "d['a'] = d", "d.update(a=d)", "d |= {'a': [d]}"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_list_or_dict_that_would_hold_itself_is_refused_where_it_would(make_kernel: MakeKernel, change: str) -> None:
+    kernel = make_kernel(ITSELF.format(change=change))
+    with pytest.raises(UnsupportedFeatureError, match=r"puts a (list|dict) into itself") as caught:
+        kernel(np.ones((2, 2), np.float32))
+    assert caught.value.span is not None and change.startswith(caught.value.span.text[:3])
+
+
+def test_a_list_takes_its_own_members_over(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(ITSELF.format(change="a += a; a.extend(a); d.update(d)"))
+    np.testing.assert_array_equal(kernel(np.ones((2, 2), np.float32)), np.full((2, 2), 6.0, np.float32))

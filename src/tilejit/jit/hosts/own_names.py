@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import dis
 import functools
 from types import CodeType, FunctionType
 
 from tilejit.errors import Span, UnsupportedFeatureError
+from tilejit.frontend.code_objects import instructions_of
 from tilejit.jit.definition import Definition
 from tilejit.runtime.ranks.codes import codes_in
 
@@ -39,7 +39,7 @@ def check_names(definition: Definition, function: FunctionType) -> None:
 @functools.lru_cache(256)
 def _used(code: CodeType) -> tuple[tuple[str, ...], frozenset[str]]:
     """The names of others that a text binds, and those builtins that it reads."""
-    steps = [step for inner in codes_in(code) for step in dis.get_instructions(inner)]
+    steps = [step for inner in codes_in(code) for step in instructions_of(inner) or ()]
     bound = {str(step.argval) for step in steps if step.opname in _BINDING} | _bound_around(code, frozenset(code.co_freevars))
     read = {str(step.argval) for step in steps if step.opname == "LOAD_GLOBAL"}
     return tuple(sorted(bound)), frozenset(read & _SPACES.keys())
@@ -47,7 +47,7 @@ def _used(code: CodeType) -> tuple[tuple[str, ...], frozenset[str]]:
 
 def _bound_around(code: CodeType, around: frozenset[str]) -> set[str]:
     """Which variables of the functions around it a code or one in it binds: names that a function in it has of its own are others from there on."""
-    bound = {str(step.argval) for step in dis.get_instructions(code) if step.opname in _BINDING_AROUND} & around
+    bound = {str(step.argval) for step in instructions_of(code) or () if step.opname in _BINDING_AROUND} & around
     for inner in (constant for constant in code.co_consts if isinstance(constant, CodeType)):
         bound |= _bound_around(inner, (around - set(code.co_cellvars)) & frozenset(inner.co_freevars))
     return bound

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
+from tilejit.frontend.code_objects import instructions_of
 from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
 from tilejit.jit.reads.plain import BUILTINS, PURE, is_builtin, is_plain, is_settled, language_path
 from tilejit.kinds import is_a
@@ -86,7 +86,10 @@ class Names:
     def _read_code(self, function: FunctionType, code: CodeType, methods: Collection[str]) -> None:
         if not all(isinstance(constant, CodeType) or _is_constant(constant) for constant in code.co_consts):
             raise _Unsteady  # no compiler wrote it
-        for step in dis.get_instructions(code):
+        steps = instructions_of(code)
+        if steps is None:
+            raise _Unsteady
+        for step in steps:
             formatted = step.opname == "FORMAT_WITH_SPEC" or (step.opname == "FORMAT_VALUE" and (step.arg or 0) & 4)  # which may follow the locale
             if step.opname in _EFFECTS or formatted or (step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars):
                 raise _Unsteady

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from tilejit.frontend.code_objects import instructions_of
 from tilejit.frontend.fold import Namespace
 from tilejit.jit.reads.plain import MATHS, is_plain, is_settled
 from tilejit.jit.reads.questions import MISSING
@@ -67,7 +68,10 @@ def _words(function: object, seen: _Seen) -> list[Word] | None:
     if out is None:
         return None
     namespace = Namespace(function)
-    instructions = [item for item in dis.get_instructions(code) if item.opname != "CACHE"]
+    steps = instructions_of(code)
+    if steps is None:
+        return None
+    instructions = [item for item in steps if item.opname != "CACHE"]
     place = 0
     while place < len(instructions):
         this = instructions[place]

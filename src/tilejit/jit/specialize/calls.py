@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinMethodType
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import Operators
 from tilejit.jit.specialize.owned import LISTS, changed_by, given_to, is_fresh, made_in, makes_anew, only_moves, refuse_deed, taken_over
 from tilejit.jit.specialize.typed import called
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language, reaches
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language, parts_of, reaches
 from tilejit.jit.specialize.walk import Folded, NeedsTurns
 from tilejit.kinds import true_module
 from tilejit.ops.compose import INLINE_HELP
@@ -283,7 +283,8 @@ class Calls(Operators):
         given, names = tuple(arg.value for arg in args), {name: arg.value for name, arg in keywords.items()}
         changed = changed_by(function)
         if changed is not None:
-            self.refuse_change(node, changed)
+            spread = cast("BuiltinMethodType", function).__name__ in ("extend", "update")
+            self.refuse_change(node, changed, [*names.values(), *(item for value in given for item in (parts_of(value) if spread else (value,)))])
             self.note_change(changed)
             given = given_to(self, function, given, node)
         return Static(self._called(node, function, given, names), local=any(arg.local for arg in (*args, *keywords.values())))
@@ -327,8 +328,11 @@ class Calls(Operators):
         by_order = (function is sum and len(given) > 1) or (any(function is one for one in _COMPARING) and holds_nan(given))
         return not names and not by_order and any(function is one for one in _BLIND)
 
-    def refuse_change(self, node: ast.AST, changed: object) -> None:
-        """A list or dict is changed once, while compiling: not where the run decides whether it is, or how often."""
+    def refuse_change(self, node: ast.AST, changed: object, put: Iterable[object] = ()) -> None:
+        """A list or dict is changed once, while compiling: not where the run decides whether it is, or how often. Nothing with it inside is `put` into it."""
+        if any(reaches(item, changed) for item in put):
+            what = f"`{ast.unparse(node)}` puts a {type(changed).__name__} into itself"
+            raise self.located(UnsupportedFeatureError(what, help=f"put a copy into it: {type(changed).__name__}(…)"), node)
         if self.undecided > self.made.get(id(changed), (None, 0))[1]:
             kind = type(changed).__name__
             what = f"`{ast.unparse(node)}` changes a {kind} while compiling, but whether it runs, or how often, is known only at run time"

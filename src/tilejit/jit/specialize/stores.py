@@ -11,7 +11,7 @@ from tilejit.jit.specialize.growing import replaced
 from tilejit.jit.specialize.iterate import check_order
 from tilejit.jit.specialize.mappings import check_keys
 from tilejit.jit.specialize.nodes import at, evaluated
-from tilejit.jit.specialize.values import Items, RuntimeValue, Static
+from tilejit.jit.specialize.values import Items, RuntimeValue, Static, parts_of
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.assignments import Assignments
@@ -44,7 +44,8 @@ def _done(body: Assignments, target: ast.Subscript, item: Folded | None, node: a
     if isinstance(key, Static):
         check_keys(body, [key.value], target.slice)
         if isinstance(held, Static) and (item is None or isinstance(item[1], Static)):
-            body.refuse_change(node, held.value)
+            put = item[1].value if item is not None and isinstance(item[1], Static) else None
+            body.refuse_change(node, held.value, parts_of(put) if isinstance(key.value, slice) else (put,))
             if item is None:
                 evaluated(target, operator.delitem, held.value, key.value)
             else:

@@ -126,6 +126,13 @@ def literal(value: object) -> ast.expr | None:
     return None
 
 
+def parts_of(value: object) -> tuple[object, ...]:
+    """What is in a container, as `extend` and `update` take it over."""
+    if type(value) is dict:
+        return tuple(cast("dict[object, object]", value).values())
+    return tuple(cast("list[object]", value)) if type(value) in (list, tuple) else ()
+
+
 def reaches(value: object, wanted: object) -> bool:
     """Whether a container is this very object, or has it in it."""
     if value is wanted:
