@@ -295,3 +295,49 @@ def of_a_kind(layers: Any, out: pl.Out[pl.Tensor]):
 def test_whether_layers_of_dicts_are_a_list_or_a_tuple_is_refused_as_of_layers(kernel: Any, layers: Any) -> None:
     with pytest.raises(UnsupportedFeatureError, match="runs while compiling, but what is in a dict"):
         kernel(layers)
+
+
+class Filled(dict[str, Any]):
+    filled = False
+
+    def __bool__(self) -> bool:
+        return self.filled
+
+
+class LastFirst(list[Any]):
+    def __reversed__(self) -> Any:
+        return iter(list(self))
+
+
+class Added(list[Any]):
+    def __add__(self, other: Any) -> Any:
+        return list(other)
+
+
+@pl.jit
+def if_filled(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        if w:
+            out[:] = w["k"] * 2.0
+        else:
+            out[:] = w["k"] * 1.0
+
+
+@pl.jit
+def last_first(w: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y = w[0] * 0.0
+        for t in reversed(w):
+            y = y * 10.0 + t
+        out[:] = y
+
+
+OWN_WAYS: Any = [(if_filled, Filled(k=X), "__bool__"), (last_first, LastFirst([X]), "__reversed__"), (last_first, Added([X]), "__add__")]
+
+
+@pytest.mark.parametrize(("kernel", "w", "way"), OWN_WAYS)
+def test_containers_that_decide_what_is_done_with_them_are_refused(kernel: Any, w: Any, way: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"whose own `{way}` a kernel would not call"):
+        kernel(w)
+    kind = dict if isinstance(w, dict) else list
+    kernel(kind(w))

@@ -132,10 +132,38 @@ def evaluates() -> Any:
     return host
 
 
-@pytest.mark.parametrize(
-    ("made", "place"),
-    [(binds_a_global, "global count"), (binds_a_variable_around, "nonlocal turns"), (asks_for_names, "globals"), (evaluates, "eval")],
-)
+def executes() -> Any:
+    @pl.jit.host
+    def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        exec("global count; count = 9", None)
+        times(x[0], y[0], 2, device=0)
+
+    return host
+
+
+def asks_builtins() -> Any:
+    @pl.jit.host
+    def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        times(x[0], y[0], builtins.globals().get("factor", 1), device=0)
+
+    return host
+
+
+def asks_its_frame() -> Any:
+    @pl.jit.host
+    def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        times(x[0], y[0], sys._getframe().f_globals.get("factor", 1), device=0)
+
+    return host
+
+
+WHERE: list[tuple[Callable[[], Any], str]] = [
+    (binds_a_global, "global count"), (binds_a_variable_around, "nonlocal turns"), (asks_for_names, "globals"), (evaluates, "eval"), (executes, "exec"),
+    (asks_builtins, "builtins.globals"), (asks_its_frame, "sys._getframe().f_globals"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "place"), WHERE)
 def test_what_the_names_of_its_own_would_lose_is_refused_where_it_stands(made: Callable[[], Any], place: str) -> None:
     out = np.full((2, 8), 7, np.float32)
     with pytest.raises(UnsupportedFeatureError, match="names of its own") as caught:

@@ -13,8 +13,8 @@ from tilejit.runtime.ranks.codes import codes_in
 
 _BINDING = ("STORE_GLOBAL", "DELETE_GLOBAL")
 _BINDING_AROUND = ("STORE_DEREF", "DELETE_DEREF")
-_SPACES = {"globals": 1, "eval": 2, "exec": 2}
-"""Builtins that give or use the names around them, and with how many arguments they no longer do."""
+_SPACES = {"globals": 1, "eval": 2, "exec": 2, "f_globals": 1}
+"""What gives or uses the names around it, and with how many arguments it no longer does; the last one belongs to frames."""
 
 
 def check_names(definition: Definition, function: FunctionType) -> None:
@@ -38,11 +38,10 @@ def check_names(definition: Definition, function: FunctionType) -> None:
 
 @functools.lru_cache(256)
 def _used(code: CodeType) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The names of others that a text binds, and those builtins that it reads."""
+    """The names of others that a text binds, and what it reads of those that tell of names."""
     steps = [step for inner in codes_in(code) for step in instructions_of(inner) or ()]
     bound = {str(step.argval) for step in steps if step.opname in _BINDING} | _bound_around(code, frozenset(code.co_freevars))
-    read = {str(step.argval) for step in steps if step.opname == "LOAD_GLOBAL"}
-    return tuple(sorted(bound)), frozenset(read & _SPACES.keys())
+    return tuple(sorted(bound)), frozenset(name for inner in codes_in(code) for name in inner.co_names if name in _SPACES)
 
 
 def _bound_around(code: CodeType, around: frozenset[str]) -> set[str]:
@@ -61,5 +60,20 @@ def _binding_of(definition: Definition, name: str) -> Span | None:
 def _use_of(definition: Definition, name: str) -> ast.AST | None:
     """Where it is used for more than what it is given."""
     walked = list(ast.walk(definition.text.node))
-    enough = {id(item.func) for item in walked if isinstance(item, ast.Call) and len(item.args) + len(item.keywords) >= _SPACES[name]}
-    return next((item for item in walked if isinstance(item, ast.Name) and item.id == name and id(item) not in enough), None)
+    enough = {id(item.func) for item in walked if isinstance(item, ast.Call) and len(list(filter(_is_given, _given_to(item)))) >= _SPACES[name]}
+    return next((item for item in walked if _is_called(item, name) and id(item) not in enough), None)
+
+
+def _given_to(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _is_given(value: ast.expr) -> bool:
+    return not (isinstance(value, ast.Constant) and value.value is None)
+
+
+def _is_called(node: ast.AST, name: str) -> bool:
+    """Whether an expression means a builtin, by its own name or as `builtins.name`, or what a frame has under that name."""
+    if isinstance(node, ast.Attribute) and node.attr == name:
+        return name == "f_globals" or (isinstance(node.value, ast.Name) and node.value.id == "builtins")
+    return isinstance(node, ast.Name) and node.id == name

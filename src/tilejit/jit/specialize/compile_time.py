@@ -131,7 +131,11 @@ def members_of(value: object) -> tuple[str, tuple[object, ...], tuple[object, ..
 
 
 _CONTAINERS = (OrderedDict, defaultdict, dict, list, tuple)
-_WAYS = ("__getattribute__", "__getitem__", "__iter__", "__len__", "__contains__", "get", "keys", "values", "items")
+_WAYS = (
+    *("__getattribute__", "__getitem__", "__iter__", "__reversed__", "__len__", "__bool__", "__contains__", "get", "keys", "values", "items"),
+    *("__add__", "__mul__", "__rmul__", "__or__", "__ror__", "__iadd__", "__imul__", "__ior__"),
+)
+"""What a kernel does with a container that was taken apart; comparing and showing what only the run knows is refused."""
 
 
 def _own_way(value: object) -> str | None:
