@@ -165,3 +165,33 @@ def test_of_which_module_a_class_says_it_is_counts_for_nothing(made: Callable[[f
     for scale in (2.0, 3.0, 3.0, 2.0):
         held.scale = scale
         np.testing.assert_array_equal(by_number(x), np.full_like(x, 5 * scale))
+
+
+EXTENTS = [3, 4]
+VIEW = pl.TensorView(valid_shape=EXTENTS)  # type: ignore[arg-type]
+
+
+@pl.jit
+def by_view(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(len(f"{VIEW}"))
+
+
+@pl.jit.inline
+def renamed(t: pl.Tensor):
+    return t
+
+
+@pl.jit
+def by_name(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(len(f"{renamed}") + len(str(renamed)))
+
+
+def test_the_text_of_what_never_changes_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for extent in (3, 3, 555, 555):
+        EXTENTS[0] = extent
+        assert added(by_view) == len(f"{VIEW}")
+    for name in ("renamed", "renamed", "otherwise", "otherwise"):
+        monkeypatch.setattr(renamed.__wrapped__, "__name__", name)  # type: ignore[attr-defined]
+        assert added(by_name) == len(f"{renamed}") + len(str(renamed))

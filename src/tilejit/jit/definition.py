@@ -53,8 +53,9 @@ class Definition:
     around: Mapping[str, object] = field(default_factory=dict[str, object])
     """Names of annotations in quotes that only the place of the definition knew, as they were then. The body does not see them."""
 
-    @property
+    @lazy
     def name(self) -> str:
+        """What it was called when it was first asked: somebody may call it otherwise later, and texts that tell its name stay."""
         return self.function.__name__
 
     @lazy

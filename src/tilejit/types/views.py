@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tilejit.types.enums import TensorLayout
 
 if TYPE_CHECKING:
     from tilejit.types.annotations import DimSpec
+
+
+def _keep_own(view: object, *fields: str) -> None:
+    """Make tuples of lists: whoever gave them may change them, and views never change."""
+    for field in fields:
+        if isinstance(given := getattr(view, field), list):
+            object.__setattr__(view, field, tuple(cast("list[object]", given)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +26,9 @@ class TensorView:
     layout: TensorLayout = TensorLayout.ND
     valid_shape: tuple[DimSpec, ...] | None = None
     pad: object = None
+
+    def __post_init__(self) -> None:
+        _keep_own(self, "stride", "valid_shape")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,9 @@ class TileView:
     fractal: int | None = None
     pad: object = None
     compact: object = None
+
+    def __post_init__(self) -> None:
+        _keep_own(self, "valid_shape", "stride")
 
 
 @dataclass(frozen=True, slots=True)
