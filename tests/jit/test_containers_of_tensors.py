@@ -341,3 +341,32 @@ def test_containers_that_decide_what_is_done_with_them_are_refused(kernel: Any, 
         kernel(w)
     kind = dict if isinstance(w, dict) else list
     kernel(kind(w))
+
+
+class Pair(NamedTuple):
+    w: Any
+    s: Any
+
+
+class Turned(Pair):
+    _fields = ("s", "w")
+
+
+class Longer(Pair):
+    __slots__ = ()
+
+    def __new__(cls, w: Any, s: Any) -> Longer:
+        return tuple.__new__(cls, (w, s, 1.0))
+
+
+@pl.jit
+def by_names(p: Any, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = p.w + p.s * 100.0
+
+
+def test_named_tuples_whose_names_are_of_other_members_are_refused() -> None:
+    np.testing.assert_array_equal(by_names(Pair(X, Y)), X + Y * 100)
+    for turned, way in ((Turned(X, Y), "s"), (Longer(X, Y), "_fields")):
+        with pytest.raises(ArgumentError, match=rf"whose own `{way}` a kernel would not call"):
+            by_names(turned)

@@ -20,7 +20,8 @@ import pytest
 
 import tilejit.language as pl
 from tests import suite
-from tilejit.errors import StaleCaptureError
+from tests.jit.conftest import MakeKernel
+from tilejit.errors import ParserTypeError, StaleCaptureError
 from tilejit.frontend.source import block_of, parsed
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.disk import kernels as disk
@@ -364,3 +365,36 @@ def test_two_kernels_of_one_name_keep_their_own_texts(tmp_path: Path) -> None:
 
     scope = imported(tmp_path / "same.py", "import tilejit.language as pl\n\n" + made(2) + made(7))
     assert (result_of(scope["make2"]()), result_of(scope["make7"]())) == (2.0, 7.0)
+
+
+PRIVATE = """
+_A__T, _B__T = pl.Tensor[[2, 3], pl.FP32], pl.Tensor[[2, 3], pl.FP16]
+class A:
+    @pl.jit.inline
+    def h(self, t: pl.Tensor):
+        v: __T = t * 1.0
+        return v + 1.0
+class B:
+    @pl.jit.inline
+    def h(self, t: pl.Tensor):
+        v: __T = t * 1.0
+        return v + 1.0
+OBJECT = A()
+@pl.jit(on_drift="recompile")
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):  # A's _A__T, B's _B__T
+        out[:] = OBJECT.h(x)
+"""
+
+
+def test_methods_of_one_text_have_the_private_names_of_their_classes(make_kernel: MakeKernel) -> None:
+    kernel: Any = make_kernel(PRIVATE)
+    names = kernel.definition.function.__globals__
+    for _ in range(3):
+        np.testing.assert_array_equal(kernel(np.ones((2, 3), np.float32)), np.full((2, 3), 2, np.float32))
+    names["OBJECT"] = names["B"]()
+    for _ in range(3):
+        with pytest.raises(ParserTypeError):
+            kernel(np.ones((2, 3), np.float32))
+    names["OBJECT"] = names["A"]()
+    np.testing.assert_array_equal(kernel(np.ones((2, 3), np.float32)), np.full((2, 3), 2, np.float32))

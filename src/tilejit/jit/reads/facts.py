@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any, cast
 
 from tilejit.frontend.code_objects import digest_of
+from tilejit.frontend.private_names import class_of
 from tilejit.frontend.source import FunctionBlock, FunctionText
 from tilejit.jit.disk.fingerprint import reader_text, toolchain
 from tilejit.jit.disk.stores import store
@@ -167,7 +168,8 @@ _last: tuple[FunctionBlock | None, CodeType | None, str] = None, None, ""
 
 
 def _new_lines_key(block: FunctionBlock, code: CodeType) -> str:
-    return hashlib.sha256(f"{block.name}\0{digest_of(code)}\0{''.join(block.lines)}".encode("utf-8", "surrogatepass")).hexdigest()
+    owner = class_of(code.co_qualname)  # by which private names in annotations of locals are told, which leave no trace in code
+    return hashlib.sha256(f"{block.name}\0{owner}\0{digest_of(code)}\0{''.join(block.lines)}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _known_of(file: tuple[Store, str]) -> dict[str, bytes]:

@@ -126,8 +126,10 @@ def members_of(value: object) -> tuple[str, tuple[object, ...], tuple[object, ..
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value)
         return "dict", tuple(pairs), tuple(pairs.values())
-    items = tuple(cast("tuple[object, ...]", value))
-    return ("list" if isinstance(value, list) else "tuple"), tuple(getattr(value, "_fields", ())), items
+    if is_a(value, list):
+        return "list", (), tuple(value)
+    items = cast("tuple[object, ...]", value)
+    return "tuple", _fields_of(items), tuple(items)
 
 
 _CONTAINERS = (OrderedDict, defaultdict, dict, list, tuple)
@@ -143,14 +145,21 @@ def _own_way(value: object) -> str | None:
     classes = type(value).__mro__
     own = classes[: next((place for place, cls in enumerate(classes) if cls in _CONTAINERS), 0)]
     found = next((name for name in _WAYS if any(name in vars(cls) for cls in own)), None)
-    if found is None and is_a(value, tuple):
-        found = next((name for name in getattr(value, "_fields", ()) if not _is_field(own, name)), None)
+    if found is None and is_a(value, tuple) and (names := _fields_of(value)):
+        odd = (name for place, name in enumerate(names) if not _is_field(own, name, place))
+        found = "_fields" if len(names) != len(value) else next(odd, None)
     return found
 
 
-def _is_field(classes: Sequence[type], name: str) -> bool:
-    """Whether a name is a field of a named tuple as `collections.namedtuple` makes them."""
-    return type(next((vars(cls)[name] for cls in classes if name in vars(cls)), None)).__name__ == "_tuplegetter"
+def _fields_of(value: tuple[object, ...]) -> tuple[str, ...]:
+    """The names of a named tuple's members; none: it is no named tuple."""
+    return tuple(getattr(type(value), "_fields", ()))
+
+
+def _is_field(classes: Sequence[type], name: str, place: int) -> bool:
+    """Whether a name is that of a member as `collections.namedtuple` makes them."""
+    found: Any = next((vars(cls)[name] for cls in classes if name in vars(cls)), None)
+    return type(found).__name__ == "_tuplegetter" and found.__reduce__()[1][0] == place
 
 
 def leaves(value: object, depth: int = 0) -> Iterator[object]:
