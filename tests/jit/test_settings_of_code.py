@@ -18,7 +18,7 @@ from tilejit import config, pto
 from tilejit.backends.cpu.executable import dispatcher_blob
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.compiler import compile_program
-from tilejit.errors import OptionError
+from tilejit.errors import OptionError, OutOfBoundsError
 from tilejit.jit.disk import pieces
 from tilejit.jit.pto import source
 from tilejit.passes.context import CallbackInstrument, PassContext
@@ -237,3 +237,26 @@ def test_where_warnings_are_errors_a_flag_is_inverted_as_elsewhere(tmp_path: Pat
     script = tmp_path / "script.py"
     script.write_text(IN_A_SCRIPT.format(expression="~FLAG"))
     assert [said_by(script, "-W", "error"), said_by(script)] == ["-2.0 0\n", "-2.0 1\n"]
+
+
+@pytest.mark.parametrize("fast", ["1", "0"])
+@pytest.mark.parametrize("way", ["object", "dict"])
+def test_settings_of_an_environment_that_stood_in_place_of_the_true_one_end_with_it(way: str, fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+
+    @pl.jit(runtime_scalars=("i",))
+    def scaled_by_row(x: pl.Tensor, i: pl.INT32, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.mul(x, pl.read(x, [i, 0]))
+
+    memory = np.arange(800, dtype=np.float32).reshape(100, 8) + 1
+    inside: Any = {**os.environ, "TILEJIT_CHECK_BOUNDS": "0", "TILEJIT_FASTPATH": fast}
+    place = (os, "environ", inside) if way == "object" else (os.environ, "_data", {os.fsencode(name): os.fsencode(value) for name, value in inside.items()})
+    for _ in range(2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(*place)
+            for _ in range(4):
+                assert scaled_by_row(memory[:4], 50)[0, 0] == 401.0
+        for _ in range(4):
+            with pytest.raises(OutOfBoundsError):
+                scaled_by_row(memory[:4], 50)

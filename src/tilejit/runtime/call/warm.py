@@ -373,9 +373,10 @@ class SettingsWatch:
         version = _WORDS[_VERSION_AT]
         if version == self._version and float_mode.bits() == self._seen[-1] and os.environ is settings.ENVIRON and settings.ENVIRON._data is settings.DATA:
             return True
+        known = settings.is_known()
         if settings.snapshot() != self._seen:
             return False
-        self._version = version
+        self._version = version if known and settings.is_known() else None  # it counts the changes of the true environment, not of one in its place
         return True
 
 
